@@ -30,8 +30,8 @@ def suggestion(name: str, names: Iterable[str]) -> str:
 class HiveBitmapError(Exception):
     """Base class of all errors that hive_bitmap raises on purpose.
 
-    `condition` is the most similar error class of Spark, and `sqlstate` the SQLSTATE of this class, by which SQL
-    clients identify errors. If no class is similar, `condition` and `sqlstate` are None.
+    `condition` is the name of Spark's most similar error class, and `sqlstate` is the SQLSTATE of Spark's class. SQL
+    clients identify errors by them. If no class is similar, both are None.
     """
 
     condition: ClassVar[str | None] = None
@@ -49,9 +49,10 @@ class NotFound(HiveBitmapError):
 
     @classmethod
     def of(cls, kind: str, name: str, existing: Iterable[str], where: str = "") -> NotFound:
-        """Create the error for `name`, which lists the existing names.
+        """Create the error for a missing name; its message lists the existing names.
 
-        `kind` says what is missing. There are subclasses for columns, tables and other kinds.
+        `kind` says what is missing, and `where` says in which table or other object it is missing; "" leaves this out.
+        There are subclasses for columns, tables and other kinds.
 
         >>> str(NotFound.of("column", "agee", ["age", "id"], "table db.t"))
         "no column 'agee' in table db.t; known: age, id; did you mean 'age'?"

@@ -91,7 +91,7 @@ class Covered:
     def nbytes(self) -> int:
         """The approximate bytes of the computed arrays.
 
-        The arrays are computed from the manifests, which do not count.
+        The manifests, from which the arrays are computed, do not count.
         """
         return int(self.files.num_rows * 100 + self.files["path"].nbytes + 200 * self.shards.num_rows)
 

@@ -95,7 +95,7 @@ class Options:
     def with_prefixes(self, *prefixes: str) -> dict[str, str]:
         """Return the settings whose names begin with one of the prefixes.
 
-        PREFIX does not count, and the names in the result lack it.
+        Names are compared and returned without PREFIX.
         """
         names = {name.removeprefix(PREFIX) for name, _ in self.items}
         return {name: self.get(name) for name in sorted(names) if name.startswith(prefixes)}

@@ -101,11 +101,11 @@ def evaluation(
 ) -> Callable[[Sequence[Lookup]], list[LookupResult]]:
     """Return a function that does lookups through a server.
 
-    `chosen` has the index of each column, by lower-case name. `within` has a condition in HiveQL for each index, by
-    name, which limits the rows of the index. The function returns a result like that of `select.count` for each lookup,
-    in the order of the lookups. Lookups with the same predicate are evaluated together. No file is `damaged` in the
-    results: if an index table has impossible rows, the function raises CorruptIndex. The function also raises
-    ServerError.
+    `chosen` has the index of each column, by lower-case name. `within` has for each index, by its name, a condition in
+    HiveQL that limits the rows of the index; "" for no limit. The function returns a result like that of `select.count`
+    for each lookup, in the order of the lookups. Lookups with the same predicate are evaluated together. No file is
+    `damaged` in the results: if an index table has impossible rows, the function raises CorruptIndex. The function also
+    raises ServerError.
     """
 
     def evaluate(lookups: Sequence[Lookup]) -> list[LookupResult]:

@@ -68,7 +68,7 @@ class Bridge:
     """Objects of the JVM that most requests need.
 
     `session` is the Java half of the Spark session. `catalog` is Spark's external catalog, `session_catalog` the
-    catalog of the session, and `cache` Spark's cache of tables. `to_scala` converts collections. `array_list`,
+    catalog of the session, and `cache` Spark's cache manager. `to_scala` converts collections. `array_list`,
     `array_seq` and `writer` are classes, `partitions_type` is the class of arrays of partitions, and `none` is Scala's
     None. `mapper` converts values to JSON. The objects are cached, because each step on the way to an object takes a
     call.

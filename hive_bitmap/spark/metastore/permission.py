@@ -84,8 +84,8 @@ def _jvm_error_class() -> Any:
 def _node_above_scan(frame: DataFrame) -> str:
     """Return what a plan has besides a scan and a choice of columns.
 
-    The result is the name of the first node above the scan that is not a choice of columns. Return "" if there is no
-    such node.
+    The result is the name of the first node above the scan that is not a choice of columns, or "an expression" if
+    columns are computed. Return "" if there is neither.
     """
     plan: Any = frame._jdf.queryExecution().optimizedPlan()
     while plan.nodeName() == "Project":

@@ -201,10 +201,10 @@ def _former(index: Index) -> str:
 
 
 def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, list[Index]]:
-    """Return a table and its indexes as `table_and_indexes`, even if it is missing.
+    """Return a table and its indexes, even if the table is missing.
 
-    The table is None if it was dropped or renamed. Raises NotFound for a table that does not exist and has no indexes
-    left.
+    The result is that of `table_and_indexes`, but the table is None if it was dropped or renamed. Raises NotFound for a
+    table that does not exist and has no indexes left.
     """
     try:
         return table_and_indexes(spark, name)
