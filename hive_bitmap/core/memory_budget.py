@@ -173,7 +173,10 @@ class Cache(Generic[K, V]):
         self._budget.remove(self._kind, (self._number, key))
 
     def clear(self) -> None:
-        """Remove all entries of this kind, also the entries of other caches of this kind."""
+        """Remove all entries of this kind.
+
+        The entries of other caches of this kind are removed too.
+        """
         self._budget.clear(self._kind)
 
 
@@ -208,8 +211,9 @@ def cached(kind: str, weigh: Callable[[V], int]) -> Callable[[Callable[..., V]],
 
 
 def caches() -> tuple[CacheUse, ...]:
-    """Return the use of this process's caches by kind: the entries and their bytes.
+    """Return how much this process has cached, by kind.
 
-    The kind with the most bytes comes first. The setting `hive_bitmap.stores.memory` limits the total bytes.
+    The result has the number and bytes of the entries, and begins with the kind that has the most bytes. The setting
+    `hive_bitmap.stores.memory` limits the total bytes.
     """
     return BUDGET.uses()

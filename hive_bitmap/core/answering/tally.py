@@ -64,7 +64,7 @@ class _Part:
 
 
 class Counts:
-    """The sum of tables that have a row for each key, with its COUNT.
+    """The sum of tables with a row for each key, and its COUNT.
 
     The sum takes at most `limit` bytes (`answer_size.nbytes`). `nothing` is an empty table with the columns of the sum.
     """
@@ -151,11 +151,11 @@ def tally(
 def keys_of_group(
     unit: LookupUnit, key: str, predicate: Predicate, matching_keys: MatchingKeys, shard: tuple[str, int], group: int
 ) -> pa.Array:
-    """Return the distinct values of a column in one row group of a shard.
+    """Return the distinct values of a column in one row group.
 
     Only the values of matching rows are returned: rows for which the predicate is TRUE. `key` is the column, in lower
-    case. `shard` (path and size in bytes) belongs to the index of this column, which must have all columns of the
-    predicate. `group` is the number of the row group. Raises CorruptIndex.
+    case. `shard` (path and size in bytes) has the row group, and `group` is its number there. The shard belongs to the
+    index of this column, which must have all columns of the predicate. Raises CorruptIndex.
     """
     blocks = BlockNumbers(unit, unit.covered(unit.parts[key]))
     names = list(dict.fromkeys((key, *(column.lower() for column in columns_of(predicate)))))
@@ -249,9 +249,10 @@ class _DeletedRows:
         self._counted = np.zeros_like(self._expected)
 
     def of(self, rows: IndexRows) -> Longs:
-        """Return for each index row how many deleted rows of its block have its key.
+        """Return for each index row the number of deleted rows with its key.
 
-        The number is 0 for index rows for which the predicate is not TRUE.
+        Only the deleted rows of the index row's block count. The number is 0 for index rows for which the predicate is
+        not TRUE.
         """
         counts = np.zeros(len(rows.block), np.int64)
         chosen = np.flatnonzero(rows.true & (self._expected[rows.block] > 0))
@@ -276,11 +277,11 @@ class _DeletedRows:
 def _by_overlap(
     selected: Selection, parts: Sequence[_Part], keys: Sequence[str], group: Longs | None
 ) -> Iterator[pa.Table]:
-    """Count the rows of each part of a selection, by the keys of one index.
+    """Count the rows of each part of a selection, by key.
 
     Yield tables of keys and counts, whose sum is the result. A count is the number of bits that a key's bitmap shares
-    with the part. `parts` are the parts of `selected`. `keys` are grouping columns of the index. `group` has the number
-    of each block's group; it is None if groups are not counted separately.
+    with the part. `parts` are the parts of `selected`. `keys` are grouping columns that are in one index. `group` has
+    the number of each block's group; it is None if groups are not counted separately.
     """
     layout, encoding = selected.layout, selected.unit.parts[keys[0]].encoding
     expected = np.array([selection.counts(part.bits, layout) for part in parts], np.int64).reshape(

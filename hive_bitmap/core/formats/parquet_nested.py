@@ -110,7 +110,7 @@ def _type(handle: ParquetHandle, column: KeyColumn) -> NestedType:
 
 
 def _require_single_rows(handle: ParquetHandle, location: Location) -> None:
-    """Require that Arrow reads the row of each row group that has a single row.
+    """Require that Arrow reads the row groups that have a single row.
 
     Writers may begin the column chunks of such a row group with an empty page, and Arrow 26 then reads no row. Raises
     Undecodable.

@@ -166,9 +166,10 @@ class Definition:
 
     @property
     def pointer(self) -> str:
-        """The text that names the index table in the POINTER property of its base table.
+        """The name of the index table as the POINTER property has it.
 
-        The text is `<db>.<name>`, or only the name if the index table is in the database of the base table.
+        The property of the base table has `<db>.<name>`, or only the name if the index table is in the base table's
+        database.
         """
         return self.full_index_table if self.index_database else self.index_table
 

@@ -47,9 +47,9 @@ def partials(
 
 
 def _summable(values: Values, rows: int) -> Values:
-    """Cast values to a type that can hold the sum of any selection of them.
+    """Cast values to a type that can hold their sum.
 
-    `rows` is the number of values.
+    The type can hold the sum of any selection of the values. `rows` is the number of values.
     """
     if pa.types.is_integer(values.type):
         wide = values.cast(pa.int64())

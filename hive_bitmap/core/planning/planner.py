@@ -247,10 +247,10 @@ def strategy_costs(
 
 
 def _is_sure(inputs: PlanInputs, work: LookupResults) -> bool:
-    """Return whether a count with a limit certainly finds a row in a looked-up file.
+    """Return whether a count with a limit certainly finds a row.
 
-    This is so if the index selects exactly the matching rows of the file, and at least one. The result is false for a
-    count without a limit, which needs all rows.
+    This is so if the index selects exactly the matching rows of a looked-up file, and at least one row. The result is
+    false for a count without a limit, which needs all rows.
     """
     if not inputs.count or inputs.limit is None:
         return False
@@ -300,7 +300,10 @@ def is_read_by_driver(inputs: PlanInputs, read: Reads) -> bool:
 
 
 def _why_engine_only(inputs: PlanInputs, work: LookupResults) -> str | None:
-    """Return why only Spark can read the files of the plan; None if our tasks can."""
+    """Return why only Spark can read the files of the plan.
+
+    None means that our tasks can read them.
+    """
     if inputs.engine_reads_only:
         return "hive_bitmap.engine_reads_only is true"
     for lookup, result in work.pairs():

@@ -56,11 +56,12 @@ class Access:
 
     @property
     def of_own_folder(self) -> Access:
-        """The access of an index folder whose base files are in a folder with this access.
+        """The access of an index folder, if a base folder has this access.
 
-        In a sticky folder, users cannot replace base files of other users. So users must not be able to replace index
-        files either: only the owner of the index folder may write in the index folder. If the base folder is not
-        sticky, users who may write in it can replace base files anyway, so the access is the same.
+        The index folder is for the base files in the base folder. In a sticky folder, users cannot replace base files
+        of other users. So users must not be able to replace index files either: only the owner of the index folder may
+        write in the index folder. If the base folder is not sticky, users who may write in it can replace base files
+        anyway, so the access is the same.
         """
         if not self.mode & STICKY:
             return self

@@ -89,10 +89,11 @@ class Objects:
         return Listing(sorted(files, key=lambda file: file.path), sorted(folders))
 
     def listings(self, root: str, folders: Sequence[str]) -> dict[str, Listing]:
-        """List folders below `root` together, with one request for each 1000 objects below `root`.
+        """List folders below `root` together.
 
-        A folder is missing from the result if its content is not certain, or if the folder is empty. The result is
-        empty if many of the objects below `root` are in other folders: listing all objects would not pay.
+        One request lists 1000 objects below `root`. A folder is missing from the result if its content is not certain,
+        or if the folder is empty. The result is empty if many of the objects below `root` are in other folders: listing
+        all objects would not pay.
         """
         import obstore
 

@@ -336,11 +336,11 @@ def _existing(
     *,
     whole: bool,
 ) -> Indexed:
-    """Return the state of `index` before a build, with the definition that it gets in the build.
+    """Return the state of an index before a build.
 
-    `indexes` are all indexes of the base table. `whole` says that all partitions are in scope, so that the encoding may
-    change. `is_elsewhere` says that the root belongs to another metastore, so that the index gets a new root. Raise
-    Unsupported for a copy of an index.
+    The state has the definition that `index` gets in the build. `indexes` are all indexes of the base table. `whole`
+    says that all partitions are in scope, so that the encoding may change. `is_elsewhere` says that the root belongs to
+    another metastore, so that the index gets a new root. Raise Unsupported for a copy of an index.
     """
     definition = index.definition.renewed(base) if whole else index.definition
     if problem := roots.rival(definition, catalog.trusted_definitions(indexes)):

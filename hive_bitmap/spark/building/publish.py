@@ -40,9 +40,9 @@ MOST_ROUNDS = 5  # attempts to move slots while other builds move them too
 
 
 class NotPublished(BuildFailed):
-    """The error for a build that was published only in part, or not at all.
+    """The error for a build that was not published completely.
 
-    The files of the build are deleted, or left to `clean`.
+    Nothing or only a part was published. The other files of the build are deleted, or left to `clean`.
     """
 
 

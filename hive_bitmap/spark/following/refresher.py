@@ -250,9 +250,9 @@ def _keys(base: Table, followers: Iterable[Index]) -> list[Key]:
 
 
 def _has_only_deletes(file: WholeFile) -> bool:
-    """Return whether a query reads a file whole only because some of its rows are deleted.
+    """Return whether a file is read whole only for its deletes.
 
-    The file itself is indexed.
+    A query reads the file whole because some of its rows are deleted; the file itself is indexed.
     """
     return file.status.etag == WITH_DELETES and file.freshness is Freshness.STALE
 

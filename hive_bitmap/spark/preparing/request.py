@@ -1,6 +1,6 @@
-"""Define a request for rows of a table or for their number, and its resolved table.
+"""Define a request for rows, or for their number.
 
-`Engine` is the part of Spark that a lookup asks.
+`ResolvedTable` is the table of a request with its indexes, and `Engine` is what a lookup asks Spark.
 """
 
 from __future__ import annotations
