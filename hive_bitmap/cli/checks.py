@@ -58,7 +58,8 @@ def estimate(
 ) -> None:
     """Estimate the size and benefit of indexes on TABLE.
 
-    A sample of the blocks of TABLE is read, and nothing is written. COLUMNS have the same form as for create.
+    A sample of the blocks of TABLE is read, and nothing is written. COLUMNS have the same form as in the command
+    create.
 
     \b
     Example:

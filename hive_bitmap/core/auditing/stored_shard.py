@@ -83,7 +83,8 @@ class OpenShard:
     def check_statistics(self, problems: Problems, group: int, rows: pa.Table) -> None:
         """Report keys outside the statistics of their row group.
 
-        Lookups skip a row group if its statistics rule out the keys. Raise CorruptIndex.
+        `rows` are the rows of the row group with the number `group`. A lookup skips a row group if the statistics rule
+        out the keys it looks for, so it would miss a key outside the statistics. Raise CorruptIndex.
         """
         with _reading(f"shard {self.stored.path}"):
             for number, name in enumerate(self.stored.definition.column_names):

@@ -41,7 +41,7 @@ class Part:
     def in_place(self) -> str:
         """The text, padded with newlines and spaces to its position in the script.
 
-        With this padding, errors have the positions in the script.
+        If this text is parsed, the line and column of an error are those in the script.
         """
         return "\n" * (self.line - 1) + " " * (self.column - 1) + self.text
 
@@ -119,9 +119,9 @@ def _pieces(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _comment_end(text: str, at: int) -> int:
-    """Return the offset after the end of a comment.
+    """Return the offset after the end of a comment; 0 if the comment is not closed.
 
-    Return 0 if the comment is not closed. The comment begins before `at`. Nested comments are part of the comment.
+    `at` is the offset after the opening `/*` of the comment. Nested comments are part of the comment.
     """
     depth = 1
     for edge in _COMMENT_EDGE.finditer(text, at):

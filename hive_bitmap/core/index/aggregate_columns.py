@@ -61,7 +61,7 @@ class Aggregate:
 
 
 def scale(column: Column) -> int:
-    """Return the digits after the decimal point; 0 for integers."""
+    """Return the number of digits after the decimal point; 0 for integers."""
     return arrow_type(KeyColumn(column.name, column.type)).scale if base_type(column) == "decimal" else 0
 
 

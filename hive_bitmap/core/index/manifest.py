@@ -101,9 +101,10 @@ class Freshness(Enum):
 
 @dataclass(frozen=True)
 class Manifest:
-    """The content of the generation `folder`.
+    """The content of a generation.
 
-    `files` has schema FILES, `shards` has schema SHARDS.
+    `folder` is the path of the generation. `files` has schema FILES, `shards` has schema SHARDS. Both give shards by
+    file names in `folder`; if `folder` is "", by paths (`located`).
     """
 
     folder: str
@@ -162,7 +163,9 @@ class Manifest:
 
 
 def bounded_column(name: str, type: str) -> str:
-    """Return the name of a column in `bounded`: the column's name and type at the time of the build.
+    """Return the text that stands for a column in the field `bounded` of FILES.
+
+    The text has the column's name and its type at the time of the build.
 
     >>> bounded_column("At", "timestamp")
     'at timestamp'

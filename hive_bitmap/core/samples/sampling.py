@@ -296,10 +296,10 @@ def not_indexed(reason: str) -> Sample:
 
 @dataclass(frozen=True)
 class _ValueCounts:
-    """The rows of a block, and how often the values of `SampleItem.values` occur there.
+    """How often the values of `SampleItem.values` occur in a block.
 
-    `value_rows` is the mean number of rows of a value. `value_blocks` is the share of the values that occur in the
-    block.
+    `rows` is the number of rows of the block. `value_rows` is the mean number of rows of a value. `value_blocks` is the
+    share of the values that occur in the block.
     """
 
     rows: int

@@ -75,7 +75,7 @@ class Lookup:
 
     @property
     def sizes(self) -> Longs:
-        """The bytes of each file."""
+        """The size of each file in bytes."""
         sizes: Longs = self.described["size"].to_numpy()
         return sizes
 
@@ -294,9 +294,10 @@ def _units(
 ) -> list[tuple[str, Longs]]:
     """Group fresh files that are looked up together.
 
-    The indexes are ordered by the number of fresh files, most first. The main index of a file is the first index in
-    which the file is fresh. Files with the same main index, shard in this index, and predicate are a group. Return the
-    name of the main index and the numbers of the files of each group.
+    `files` has the numbers of the fresh files. The indexes are ordered by the number of fresh files, most first. The
+    main index of a file is the first index in which the file is fresh. The files of a group have the same main index,
+    the same shard in the main index, and the same predicate. A file whose path is in several shards of an index is a
+    group of its own. Return for each group the name of the main index and the numbers of the files.
     """
     fresh = {name: int(index.fresh[files].sum()) for name, index in coverage.items()}
     by_most = sorted(coverage, key=lambda name: (-fresh[name], coverage[name].covered.shards.num_rows, name))
@@ -350,10 +351,10 @@ def _lookup(
 
 
 def _spark_only(table: TableFiles, files: Longs, described: pa.Table) -> tuple[frozenset[str], ...]:
-    """Return the columns of each file that only Spark may read, in lower case.
+    """Return for each file the names of the columns that only Spark may read, in lower case.
 
-    `described` has the files' rows in the manifest of the main index. The columns are collected from all indexes that
-    have a file with the same fingerprint.
+    `files` has the numbers of the files. `described` has the rows of these files in the manifest of the main index. The
+    columns are collected from all indexes that have a file with the same fingerprint.
     """
     columns: list[frozenset[str]] = [frozenset()] * len(files)
     for index in table.records.values():

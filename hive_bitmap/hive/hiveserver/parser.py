@@ -136,7 +136,10 @@ class Condition(Grammar[Predicate, Column]):
         raise EngineOnly
 
     def _operand(self) -> Column | str:
-        """Read a column or a literal, with or without parentheses."""
+        """Read a column or a literal, with or without parentheses.
+
+        Return a literal as its text.
+        """
         tokens, opened = self.tokens, 0
         while tokens.accept("("):
             opened += 1

@@ -1,4 +1,4 @@
-"""Compute what an index would save a query by the planner's prices.
+"""Compute, from the planner's prices, what an index would save a query.
 
 All functions are pure.
 """

@@ -75,10 +75,11 @@ def has_own_python(spark: SparkSession) -> bool:
 
 
 def with_startup(settings: Mapping[str, str]) -> dict[str, str]:
-    """Add the `hive_bitmap` settings that Spark was started with.
+    """Add the settings of this package with which Spark was started.
 
-    A session's settings have precedence. When Spark starts, it ignores all settings without the prefix `spark.`, so
-    users add this prefix. The result has the settings without the prefix.
+    When Spark starts, it ignores all settings without the prefix `spark.`, so users add this prefix to settings of this
+    package. The result has all `settings`, and also these settings without the prefix. A setting that `settings`
+    already has without the prefix keeps its value.
 
     >>> with_startup({"spark.hive_bitmap.strategy": "rows"})["hive_bitmap.strategy"]
     'rows'

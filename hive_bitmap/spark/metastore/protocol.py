@@ -96,7 +96,7 @@ class Metastore(Protocol):
     def drop_table(self, spark: SparkSession, name: str, *, if_exists: bool, purge: bool) -> None:
         """Drop a table, given by its name in Spark's SQL.
 
-        The files of an external table stay. `if_exists` and `purge` add IF EXISTS and PURGE to the statement.
+        The files of an external table stay. `if_exists` and `purge` are as IF EXISTS and PURGE of Spark's DROP TABLE.
         """
 
     def drop_database(self, spark: SparkSession, database: str, *, if_exists: bool) -> None:
@@ -150,7 +150,7 @@ class Metastore(Protocol):
         """
 
     def current_user(self, spark: SparkSession) -> str:
-        """Return the user of the session, who owns the tables that it creates."""
+        """Return the user of the session, who owns the tables that the session creates."""
 
     def has_foreign_rules(self, spark: SparkSession) -> bool:
         """Return whether rules of other programs may change the session's plans.

@@ -1,7 +1,7 @@
 """Have Spark evaluate leaves of a predicate over the keys of an index.
 
-Only Spark can evaluate these leaves. Spark evaluates each over the distinct keys. If the evaluation fails, the leaf has
-no answer, so all rows may match. For example, `10/k` fails for a key 0 that another conjunct excludes.
+Only Spark can evaluate these leaves. Spark evaluates each leaf over the distinct keys. If the evaluation fails, the
+leaf has no answer, so all rows may match. For example, `10/k` fails for a key 0 that another conjunct excludes.
 """
 
 from __future__ import annotations

@@ -67,7 +67,8 @@ def decision_on(frame: DataFrame, table: str, predicate: str | None, strategy: S
 def plan_of(relation: Relation, table: str) -> Plan:
     """Return the plan of a scan that the rule has reported.
 
-    If the rule has made no plan, return a full scan of `table` with the reason.
+    If the rule has made no plan, return a full scan with the reason, or a plan that reads nothing. `table` is the name
+    of the scanned table.
     """
     if relation.plan is not None:
         return relation.plan

@@ -40,9 +40,9 @@ class ReadTask:
     """The input of one task: the blocks to read, in order.
 
     The task reads the selected rows of these blocks. `pieces` are parts of the files of `lookups`. `columns` are read
-    from the files. `constants` has a row of values for each partition of the lookups. `names` are the columns of the
-    result in their order. With `check_only` the task reads no rows, and only checks that the files are unchanged since
-    planning.
+    from the files. `constants` has a row of partition values for each partition of the lookups. `names` are the columns
+    of the result in their order. With `check_only` the task reads no rows, and only checks that the files are unchanged
+    since planning.
     """
 
     format: str
@@ -56,7 +56,10 @@ class ReadTask:
 
     @property
     def fingerprints(self) -> Mapping[tuple[int, int], Fingerprint]:
-        """The files that the task reads or checks, by lookup and number."""
+        """The fingerprints of the files that the task reads or checks.
+
+        The key of a file is the position of its lookup in `lookups`, and the number of the file in the lookup.
+        """
         files = dict.fromkeys((piece.lookup, piece.file) for piece in self.pieces)
         return {(lookup, file): self.lookups[lookup].fingerprints[file] for lookup, file in files}
 
@@ -71,7 +74,7 @@ def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def bytes_at_once(task: ReadTask) -> int:
-    """Return the most bytes decoded at once for a task.
+    """Return how many bytes a task decodes at once, at most.
 
     Raise FileChanged if a file has changed since it was planned, and Undecodable.
     """
@@ -136,9 +139,9 @@ class SelectedRows:
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads the pieces of a task.
+    """A reader of the pieces of a task.
 
-    `selected` has an item for each lookup, `listed` the status of files that were listed.
+    `selected` has an item for each lookup. `listed` maps the paths of files that were listed to their statuses.
     """
 
     task: ReadTask
@@ -176,9 +179,9 @@ class _Reader:
         return self.task.lookups[piece.lookup].partitions[piece.file]
 
     def _buffered_rows(self, piece: Piece) -> float:
-        """Return how many rows of a piece are buffered until its turn.
+        """Return how many rows of a piece are held in memory until the rows before them are yielded.
 
-        The number is infinite for files to read one by one.
+        The number is infinite for a file that must not be read side by side with other files.
         """
         return float(self._rows(piece)) if self._fingerprint(piece).tagged else math.inf
 

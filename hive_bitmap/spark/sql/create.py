@@ -123,11 +123,11 @@ def is_name_free(indexes: Sequence[Index], base: Table, statement: CreateIndex) 
 
 
 def _extend(spark: SparkSession, existing: list[Index], base: Table, statement: CreateIndex) -> list[BuildReport]:
-    """Let the existing index also cover the partitions of the statement's WHERE.
+    """Extend the existing index of a statement's name to the partitions of the statement's WHERE.
 
-    The index cannot be extended if it differs from the statement in table, columns or type, if the index or the
-    statement has no WHERE, or if the index already covers one of the partitions. Then the statement raises
-    AlreadyExists; with IF NOT EXISTS, it leaves the index unchanged.
+    `existing` are the indexes on all tables of the database. The index cannot be extended if it differs from the
+    statement in table, columns or type, if the index or the statement has no WHERE, or if the index already covers one
+    of the partitions. Then the statement raises AlreadyExists; with IF NOT EXISTS, it leaves the index unchanged.
     """
     reason = f"index {statement.name} already exists"
     for index in existing:

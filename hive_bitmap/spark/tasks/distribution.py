@@ -103,8 +103,8 @@ class Runner(Protocol):
     ) -> list[bytes]:
         """Run `body` once for each task.
 
-        Return the pickled results that it yields, in any order. With `count_requests` the requests that `body` sends to
-        stores are added to `task_requests`.
+        `tasks` has a batch with the pickled items of each task. Return the pickled results that `body` yields, in any
+        order. With `count_requests` the requests that `body` sends to stores are added to `task_requests`.
         """
 
 
