@@ -1,4 +1,7 @@
-"""What all commands share: the session or server, the configuration file, options, and messages on stderr."""
+"""What all commands share.
+
+The module has the session or server of a command, the configuration file, options, and messages on stderr.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The Avro layout, which finds the units of a file: a unit is a data block of the file.
+"""The Avro layout, which finds the units of a file.
 
-A data block is identified by the offset of the sync marker before the data block. The format:
-https://avro.apache.org/docs/1.11.1/specification/#object-container-files.
+A unit is a data block of the file. A data block is identified by the offset of the sync marker before the data block.
+The format: https://avro.apache.org/docs/1.11.1/specification/#object-container-files.
 
 If the sync marker of a block starts in a split, the reader of this split reads the block, see `sync` and `pastSync` of
 https://github.com/apache/avro/blob/release-1.11.1/lang/java/avro/src/main/java/org/apache/avro/file/DataFileReader.java.

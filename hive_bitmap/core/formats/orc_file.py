@@ -202,7 +202,10 @@ def _require_plain_names(kind: pyorc.TypeDescription) -> None:
 
 
 def _id(attributes: Mapping[str, str]) -> int | None:
-    """Return a column's Iceberg field id, from the column's ORC attributes; None without an id."""
+    """Return a column's Iceberg field id; None without an id.
+
+    `attributes` are the attributes of the column in the ORC file.
+    """
     text = attributes.get(_ICEBERG_ID, "")
     return int(text) if text.isdecimal() else None
 

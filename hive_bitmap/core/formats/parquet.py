@@ -131,17 +131,21 @@ def rehearse(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> None:
 
 
 def nested_marks(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> list[str]:
-    """Return the marks that a build records for the table's nested columns in this file (see `nested_types`)."""
+    """Return the marks of the nested columns of the table `schema`.
+
+    A build records these marks for the file (see `nested_types`).
+    """
     with decoding("its footer"):
         nested = [column for column in schema if not is_simple(column)]
         return [mark for column in nested for mark in parquet_nested.marks(handle, column, _statistics_at_least)]
 
 
 def bounds(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> dict[str, Bounds]:
-    """Return the smallest and largest values of columns in each row group, by column name.
+    """Return the bounds of columns in each row group, by column name.
 
-    Only integers, dates and timestamps have bounds; columns without certain bounds are left out. The bounds come from
-    the statistics in the footer. For INT96, which has no statistics, the values are read.
+    Bounds are the smallest and the largest value. Only integers, dates and timestamps have bounds; columns without
+    certain bounds are left out. The bounds come from the statistics in the footer. For INT96, which has no statistics,
+    the values are read.
     """
     with decoding("its footer"):
         pairs = [(column.name, _bounds(handle, column)) for column in columns]

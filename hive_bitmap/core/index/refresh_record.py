@@ -1,4 +1,4 @@
-"""Keep a record of the last refresh that followed writes to the table of an index.
+"""Keep a record of an index's last refresh after writes to its table.
 
 The record is a small file in the root of the index, for anyone who inspects the index.
 """

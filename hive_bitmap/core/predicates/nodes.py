@@ -230,10 +230,10 @@ def only_column(predicate: Predicate) -> str | None:
 
 
 def by_column(kind: type[And] | type[Or], children: Sequence[Predicate]) -> list[Predicate]:
-    """Combine those `children` of one node that test the same column into one child.
+    """Combine children of a node that test the same column.
 
-    `kind` is the class of the node, And or Or. After this, the index of a column is looked up only once for the node.
-    Children that test several columns stay as they are.
+    Each such group of `children` becomes one child. `kind` is the class of the node, And or Or. After this, the index
+    of a column is looked up only once for the node. Children that test several columns stay as they are.
     """
     single: dict[str, list[Predicate]] = {}
     mixed: list[Predicate] = []

@@ -80,12 +80,12 @@ def _blocks(rows: pa.Table) -> Longs:
 
 
 def _spread(member: Flags, blocks: int) -> tuple[Longs, Longs]:
-    """Simulate which blocks of a shard hold the keys that occur in several sampled blocks.
+    """Simulate which blocks hold the keys of several sampled blocks.
 
-    Return the key and the block of each pair (key, block), as two arrays of numbers. `member[key, block]` says whether
-    a sampled block holds a key. `blocks` is the number of blocks of the shard. As in the sample, there are two kinds of
-    blocks: blocks with nearly all keys, and all other blocks. In each kind, a key is put into random blocks, with the
-    same frequency as in the sample.
+    The keys occur in several sampled blocks, and the blocks are those of a shard. Return the key and the block of each
+    pair (key, block), as two arrays of numbers. `member[key, block]` says whether a sampled block holds a key. `blocks`
+    is the number of blocks of the shard. As in the sample, there are two kinds of blocks: blocks with nearly all keys,
+    and all other blocks. In each kind, a key is put into random blocks, with the same frequency as in the sample.
     """
     full = member.mean(0) > NEARLY_ALL if len(member) else np.zeros(member.shape[1], bool)
     like_full = full[np.arange(blocks) * len(full) // blocks]
@@ -100,13 +100,14 @@ def _spread(member: Flags, blocks: int) -> tuple[Longs, Longs]:
 
 
 def _scattered(block: Longs, twice: int, sampled: int, blocks: int) -> tuple[Longs, Longs, float]:
-    """Simulate which blocks of a shard hold the keys that occur in only one sampled block.
+    """Simulate which blocks hold the keys of only one sampled block.
 
-    Return the key and the block of each pair (key, block), as two arrays of numbers, and the estimated number of such
-    keys in the shard. `block` has the number of the sampled block of each key, and `sampled` is the number of sampled
-    blocks. `twice` is how many other keys occur in exactly two sampled blocks. `blocks` is the number of blocks of the
-    shard. Each key is put into the block that corresponds to its sampled block, so that keys of one block stay
-    together, and into random other blocks.
+    The keys occur in exactly one sampled block, and the blocks are those of a shard. Return the key and the block of
+    each pair (key, block), as two arrays of numbers, and the estimated number of such keys in the shard. `block` has
+    the number of the sampled block of each key, and `sampled` is the number of sampled blocks. `twice` is how many
+    other keys occur in exactly two sampled blocks. `blocks` is the number of blocks of the shard. Each key is put into
+    the block that corresponds to its sampled block, so that keys of one block stay together, and into random other
+    blocks.
     """
     once = len(block)
     pairs = once * blocks / sampled

@@ -187,7 +187,7 @@ def choose_indexes(
 
 
 def exact_where_covered(results: LookupResults, keys: Sequence[str]) -> LookupResults:
-    """Clear the flag `exact` of files that an index for a key does not cover.
+    """Clear the flag `exact` of files that cannot be counted.
 
     `keys` are the grouping keys of a count. A file can be counted through indexes only if the index for each of the
     keys covers the file. Without keys, the results are returned unchanged.
@@ -351,10 +351,11 @@ def _lookup(
 
 
 def _spark_only(table: TableFiles, files: Longs, described: pa.Table) -> tuple[frozenset[str], ...]:
-    """Return for each file the names of the columns that only Spark may read, in lower case.
+    """Return for each file the columns that only Spark may read.
 
-    `files` has the numbers of the files. `described` has the rows of these files in the manifest of the main index. The
-    columns are collected from all indexes that have a file with the same fingerprint.
+    The columns are given by names in lower case. `files` has the numbers of the files. `described` has the rows of
+    these files in the manifest of the main index. The columns are collected from all indexes that have a file with the
+    same fingerprint.
     """
     columns: list[frozenset[str]] = [frozenset()] * len(files)
     for index in table.records.values():

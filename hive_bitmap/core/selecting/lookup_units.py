@@ -81,10 +81,11 @@ class LookupUnit:
 
 
 class BlockNumbers:
-    """A map from the path and offset of an index row to the number of its block.
+    """A map from index rows to the numbers of their blocks.
 
-    The blocks are those of a unit. `covered` has a flag for each file of the unit. Index rows of files whose flag is
-    not set are ignored. The array `covered` is shared, not copied, so that the caller can clear flags later.
+    The path and the offset of an index row determine its block. The blocks are those of a unit. `covered` has a flag
+    for each file of the unit. Index rows of files whose flag is not set are ignored. The array `covered` is shared, not
+    copied, so that the caller can clear flags later.
     """
 
     def __init__(self, unit: LookupUnit, covered: Flags) -> None:
@@ -121,18 +122,19 @@ class BlockNumbers:
 
 
 def positions(buckets: pa.DictionaryArray, paths: pa.Array) -> Longs:
-    """Return the position in `paths` of each path in `buckets`; -1 for a path that is not in `paths`.
+    """Return the position in `paths` of each path in `buckets`.
 
-    `buckets` are values of the column `_bucketname`, which has the paths of base files.
+    The position is -1 for a path that is not in `paths`. `buckets` are values of the column `_bucketname`, which has
+    the paths of base files.
     """
     numbers = pc.fill_null(pc.index_in(buckets.dictionary, value_set=paths), -1).to_numpy(zero_copy_only=False)
     return numbers.astype(np.int64)[buckets.indices.to_numpy(zero_copy_only=False)]
 
 
 def deleted_bits(unit: LookupUnit, where: BitLayout) -> npt.NDArray[np.uint8]:
-    """Return the deleted rows of a unit as bits, one for each row of its blocks.
+    """Return the deleted rows of a unit as bits.
 
-    `where` is the layout of the bits. The bits of deleted rows are set.
+    There is a bit for each row of the unit's blocks, set if the row is deleted. `where` is the layout of the bits.
     """
     bits = selection.nothing(where)
     for number, path in enumerate(unit.paths):

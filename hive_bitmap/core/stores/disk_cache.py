@@ -104,9 +104,9 @@ def _entries(cache_folder: str) -> Iterator[int]:
 
 
 def _read(folder: int, name: str) -> bytes:
-    """Return the content of the file `name` in a folder; b"" if it is not a regular file.
+    """Return the content of the file `name` in a folder.
 
-    `folder` is the file descriptor of the folder.
+    Return b"" if it is not a regular file. `folder` is the file descriptor of the folder.
     """
     opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     with os.fdopen(opened, "rb") as file:

@@ -157,9 +157,10 @@ class Condition(Grammar[Predicate, Column]):
         return operand
 
     def _test(self, end: int) -> Predicate:
-        """Read a test, a boolean column alone or a constant alone; return its node.
+        """Read the tokens of a leaf, and return its node.
 
-        `end` is the position of the token after the leaf.
+        The leaf is a test, a boolean column alone, or a constant alone. `end` is the position of the token after the
+        leaf.
         """
         left = self._operand()
         if isinstance(left, Column):

@@ -161,7 +161,7 @@ def _arrow(columns: Sequence[Any], schema: pa.Schema) -> pa.Table:
 
 
 def _selected(table: TableFigures, test: ColumnTest | None) -> tuple[float, float]:
-    """Return how many rows a test selects, and the share of blocks with such rows.
+    """Return how many rows a test selects, and in what share of blocks.
 
     If `test` is None, the test is a lookup of one average key.
     """
@@ -175,9 +175,10 @@ def _selected(table: TableFigures, test: ColumnTest | None) -> tuple[float, floa
 
 
 def _share(tally: Tally, columns: Sequence[Column]) -> float:
-    """Return the share of a table's bytes in the columns that a shape's average query reads.
+    """Return the share of a table's bytes that a shape's average query reads.
 
-    `tally` has the figures of the queries of the shape. `columns` are all columns of the table.
+    The share is that of the columns that the query reads, in all rows. `tally` has the figures of the queries of the
+    shape. `columns` are all columns of the table.
     """
     by_name = {column.name.lower(): column for column in columns}
     counted_columns = [(by_name[name], queries) for name, queries in tally.columns.items() if name in by_name]

@@ -187,7 +187,7 @@ class Decision:
         return {"decision": self.kind, **self.fields(), "report": self.report.to_json(), **self._savings()}
 
     def _savings(self) -> dict[str, Any]:
-        """Return the names of the indexes that serve the scan, and the bytes that they save.
+        """Return the names of the used indexes, and the bytes that they save.
 
         These fields are for metrics and advice. The result is empty if the decision has no plan.
         """
@@ -293,7 +293,10 @@ class ReadRows(Decision):
 
     @property
     def nbytes(self) -> int:
-        """The estimated bytes in memory, including the lookups for rows that this process reads."""
+        """The estimated bytes in memory.
+
+        They include the lookups for rows that this process reads.
+        """
         fetched = sum(isinstance(part, FetchPart) for part in self.parts) * PREPARED_SHARE
         return super().nbytes * (1 + fetched) + (0 if self.files is None else self.files.nbytes)
 

@@ -364,9 +364,10 @@ def _result(explanation: Explanation) -> str:
 
 
 def _by_spark(relation: Relation) -> str:
-    """Describe the part of a scan that Spark's own reader reads, and say that its requests are not counted.
+    """Describe what Spark's own reader reads for a scan.
 
-    Return "" if Spark's own reader reads nothing for the scan.
+    The text also says that requests of this reader are not counted. Return "" if Spark's own reader reads nothing for
+    the scan.
     """
     if relation.action == ANSWERED or relation.strategy == Strategy.ROWS:
         return ""

@@ -1,4 +1,4 @@
-"""Let Python ask Spark's JVM about a scan, while Python decides on the scan."""
+"""Ask Spark's JVM about a scan, while Python decides on the scan."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _going_on = Lock()  # held by the one late plan that goes on
 
 @dataclass
 class _Turn:
-    """The state of a plan that may be late: whether it may be continued.
+    """Whether a plan may be continued although it is late.
 
     A plan is late if its query no longer waits for it. Late plans take turns: only one of them is continued at a time
     (see `Question.take_turn`). `taken` says whether this plan has its turn. `looked_at` is when this process last asked

@@ -96,10 +96,11 @@ def _under_new_name(base: Table, former: Definition) -> Definition:
 
 
 def _may_stay(spark: SparkSession, base: Table, index: Index) -> bool:
-    """Return whether an index may keep its folder, provided that its base files have not moved.
+    """Return whether an index may keep its folder if base files stay.
 
-    `base` is the renamed table. The index may keep its folder only if the table was renamed within its database, and if
-    the marker in the index's root names this index and no other metastore.
+    `base` is the renamed table, and base files stay if the rename has not moved them. The index may keep its folder
+    only if the table was renamed within its database, and if the marker in the index's root names this index and no
+    other metastore.
     """
     former = index.definition
     if former.is_former or not former.id or former.database != base.database or former.catalog != base.catalog:

@@ -37,7 +37,10 @@ def of_map(spark: SparkSession, scala_map: Any) -> dict[str, str]:
 
 
 def _of_readers(spark: SparkSession) -> dict[str, str]:
-    """Return the settings in OF_READERS that a program or a site file has set, outside the session."""
+    """Return the settings in OF_READERS that were set outside the session.
+
+    Either a program has set them, or a site file of Hadoop.
+    """
     conf = cast(Any, spark.sparkContext)._jsc.hadoopConfiguration()
     values = {name: conf.get(name) for name in OF_READERS}
     sources = {name: conf.getPropertySources(name) for name, value in values.items() if value is not None}
@@ -52,7 +55,10 @@ def _enforced(spark: SparkSession, settings: Mapping[str, str]) -> dict[str, str
 
 @lru_cache(maxsize=8)
 def _of_server(context: SparkContext) -> dict[str, str]:
-    """Return the settings of `security_settings` from the server's configuration, which no session can change."""
+    """Return the server's values of the settings in `security_settings`.
+
+    No session can change the server's configuration.
+    """
     conf: Any = context._conf  # `getConf` copies it, with two calls for each setting
     names = [prefix + name for name in security_settings.NAMES for prefix in ("spark.", "")]
     return with_startup({name: conf.get(name) for name in names if conf.contains(name)})
@@ -129,7 +135,10 @@ def of_stores(spark: SparkSession, prefixes: Sequence[str]) -> dict[str, str]:
 
 
 def _credentials(spark: SparkSession, conf: Any, path: str) -> dict[str, str]:
-    """Return the secrets in the credential files of Hadoop that `path` names, by alias."""
+    """Return the secrets in Hadoop's credential files, by alias.
+
+    `path` names the files.
+    """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     jvm: Any = spark._jvm

@@ -69,11 +69,11 @@ class Metastore(Protocol):
         """Return the folder of a database, as a URI."""
 
     def describe(self, spark: SparkSession, database: str, names: Sequence[str], view: str) -> list[Table]:
-        """Return those tables among `names` that exist in a database; no tables for an unknown database.
+        """Return those tables among `names` that exist in a database.
 
-        `view` is the name of a temporary view that would hide the first of `names`; "" if no view can hide it. If there
-        is a temporary view of this name, only the view is returned. Tables of a kind that Spark does not support, such
-        as the index tables of Hive 2, are left out.
+        Return no tables for an unknown database. `view` is the name of a temporary view that would hide the first of
+        `names`; "" if no view can hide it. If there is a temporary view of this name, only the view is returned. Tables
+        of a kind that Spark does not support, such as the index tables of Hive 2, are left out.
         """
 
     def names_like(self, spark: SparkSession, database: str, pattern: str) -> list[str]:

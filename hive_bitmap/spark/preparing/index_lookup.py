@@ -49,7 +49,7 @@ DRIVER_STATISTICS_BYTES = 4 << 30  # beyond so many bytes of index, tasks read t
 
 @dataclass(frozen=True, kw_only=True)
 class Counting:
-    """What a query counts: the sets of keys by which rows are counted, and what is needed of each.
+    """The sets of keys by which a query counts rows, and what it needs of each set.
 
     Keys are in lower case. `extremes` and `mergeable` have the keys that are a key set of their own for which not all
     groups are needed. For a key in `extremes`, the smallest and largest key are enough. For a key in `mergeable`, a

@@ -60,9 +60,10 @@ def evaluate_leaves(
 
 
 def _distinct(definition: Definition, column: str, table: TableFiles) -> pa.Array | None:
-    """Return all distinct keys that an index has of a column, in the files of `table`.
+    """Return all distinct keys of a column in an index.
 
-    Return None if there are too many keys to evaluate, or if a shard is damaged.
+    Only keys in the files of `table` are returned. Return None if there are too many keys to evaluate, or if a shard is
+    damaged.
     """
     field = next(field for field in key_fields(definition) if field.name.lower() == column.lower())
     keys, pending, rows = pa.array([], field.type), [], 0

@@ -108,7 +108,10 @@ def read_task(task: ReadTask, selected: Sequence[SelectedRows] | None = None) ->
 
 @dataclass(frozen=True)
 class SelectedRows:
-    """The selected rows of a lookup; `counts` has the number of selected rows in each block."""
+    """The selected rows of a lookup.
+
+    `counts` has the number of selected rows in each block.
+    """
 
     lookup: Lookup
     selection: Selection
@@ -179,9 +182,10 @@ class _Reader:
         return self.task.lookups[piece.lookup].partitions[piece.file]
 
     def _buffered_rows(self, piece: Piece) -> float:
-        """Return how many rows of a piece are held in memory until the rows before them are yielded.
+        """Return how many rows of a piece are held in memory.
 
-        The number is infinite for a file that must not be read side by side with other files.
+        The rows are held until all rows before them are yielded. The number is infinite for a file that must not be
+        read side by side with other files.
         """
         return float(self._rows(piece)) if self._fingerprint(piece).tagged else math.inf
 

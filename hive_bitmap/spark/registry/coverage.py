@@ -1,7 +1,7 @@
-"""Determine the partitions that an index covers: the partitions that satisfy the WHERE of the index.
+"""Determine the partitions that an index covers.
 
-WHERE is a condition on the partition columns. Spark evaluates WHERE over the partition values, so that WHERE means the
-same as in a query.
+An index covers the partitions that satisfy its WHERE. WHERE is a condition on the partition columns. Spark evaluates
+WHERE over the partition values, so that WHERE means the same as in a query.
 """
 
 from __future__ import annotations

@@ -123,11 +123,12 @@ def is_name_free(indexes: Sequence[Index], base: Table, statement: CreateIndex) 
 
 
 def _extend(spark: SparkSession, existing: list[Index], base: Table, statement: CreateIndex) -> list[BuildReport]:
-    """Extend the existing index of a statement's name to the partitions of the statement's WHERE.
+    """Extend an existing index to the partitions of a statement's WHERE.
 
-    `existing` are the indexes on all tables of the database. The index cannot be extended if it differs from the
-    statement in table, columns or type, if the index or the statement has no WHERE, or if the index already covers one
-    of the partitions. Then the statement raises AlreadyExists; with IF NOT EXISTS, it leaves the index unchanged.
+    The existing index is the index with the name in the statement. `existing` are the indexes on all tables of the
+    database. The index cannot be extended if it differs from the statement in table, columns or type, if the index or
+    the statement has no WHERE, or if the index already covers one of the partitions. Then the statement raises
+    AlreadyExists; with IF NOT EXISTS, it leaves the index unchanged.
     """
     reason = f"index {statement.name} already exists"
     for index in existing:
@@ -149,9 +150,9 @@ def _extend(spark: SparkSession, existing: list[Index], base: Table, statement: 
 
 
 def same_content(definition: Definition, base: Table, statement: CreateIndex) -> bool:
-    """Return whether an index has the same table, columns and type as the index of a statement.
+    """Return whether an index has the content of a statement's index.
 
-    The columns may be in another order.
+    Table and type must be equal, and so must the columns, in any order.
     """
     columns = {name.lower() for name in statement.columns}
     return (

@@ -109,9 +109,10 @@ class Runner(Protocol):
 
 
 class SparkRunner:
-    """The runner for every Spark session: it starts a Spark job with one Spark task for each item of `tasks`.
+    """The runner for every Spark session.
 
-    Raises MissingPackage if the Python of the executors lacks what tasks need.
+    It starts a Spark job with one Spark task for each item of `tasks`. Raises MissingPackage if the Python of the
+    executors lacks what tasks need.
     """
 
     def available(self, spark: SparkSession) -> bool:
