@@ -109,6 +109,9 @@ def _measure(
                 for question in each(f"counting in {name}:", (q for q in data.QUESTIONS if q.count), lambda q: q.name)
             ]
         grouped = [measure.ask_grouped(spark, duck, sql, repeats) for sql in each("asking", data.GROUPINGS, str)]
+        data.register(spark, table.folder, data.SUMS)
+        summed = measure.build_sums(spark, repeats)
+        grouped += [measure.ask_grouped(spark, duck, sql, repeats) for sql in each("asking", data.SUMMED, str)]
         counted = memory.peaks(built)
         data.register(spark, table.folder, data.PLAIN_TABLE)
         overheads = [measure.overhead(spark, about, data.HELPLESS[about], repeats) for about in data.HELPLESS]
@@ -118,7 +121,7 @@ def _measure(
                 for question in each(f"fetching from {name}:", (q for q in data.QUESTIONS if q.fetch), lambda q: q.name)
             ]
     peaks = {"indexes built": built, "and counts asked": counted, "and rows fetched": memory.peaks(counted)}
-    return Results(builds, together, refreshed, sizes, asked, grouped, overheads, peaks)
+    return Results(builds, together, summed, refreshed, sizes, asked, grouped, overheads, peaks)
 
 
 if __name__ == "__main__":

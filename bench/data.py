@@ -91,6 +91,14 @@ GROUPINGS = (
     "SELECT min(age), max(age), avg(age), count(DISTINCT store) FROM bench",
 )
 
+SUMS = "bench_sums"  # the same files, with indexes that hold aggregates
+AGGREGATES = "count(*), sum(id), sum(store)"
+SUMMED = (
+    f"SELECT age, sum(id), avg(store), count(*) FROM {SUMS} GROUP BY age",
+    f"SELECT region, sum(id) FROM {SUMS} WHERE region < 'region-25' GROUP BY region",
+    f"SELECT store, sum(id), max(id) FROM {SUMS} GROUP BY store",
+)
+
 HELPLESS = {
     "no table has an index": f"SELECT note FROM {PLAIN_TABLE} WHERE gender = 'F'",
     "no index for the predicate": "SELECT note FROM bench WHERE amount > 100",

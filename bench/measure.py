@@ -19,13 +19,25 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import hive_bitmap
-from bench.data import KEYS, SCHEMA, TABLE, Data, Question, append_small_file, register, write_small_files
+from bench.data import (
+    AGGREGATES,
+    KEYS,
+    SCHEMA,
+    SUMS,
+    TABLE,
+    Data,
+    Question,
+    append_small_file,
+    register,
+    write_small_files,
+)
 from hive_bitmap.core.explaining.blockmap import files_kept
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.strategy import Strategy
 
 SPARK, OURS, DUCKDB = "Spark", "hive_bitmap", "DuckDB"
 PLAIN = "plain SQL"  # where OURS is a function: the same by spark.sql with the optimizer rule
+WITHOUT_SUMS, WITH_SUMS = "age", "age with two sums"
 NATIVE, TASKS = "native blocks", "rows in tasks"  # strategies that are asked for, whatever they cost
 OTHER_ENCODINGS = ("roaring", "ewah", "plain")
 SMALL_FILES, SMALL_ROWS = 1000, 2000
@@ -68,6 +80,14 @@ class BuiltTogether:
     """All five indexes in one pass; `size` is the bytes of each."""
 
     seconds: Sequence[float]
+    size: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class BuiltSums:
+    """Indexes with aggregates, each built alone, against the same index without; `size` in bytes, by the same names."""
+
+    race: Race
     size: Mapping[str, int]
 
 
@@ -148,6 +168,7 @@ class Results:
 
     builds: Sequence[Built]
     together: BuiltTogether
+    summed: BuiltSums
     refreshed: Refreshed
     sizes: Mapping[str, Mapping[str, int]]
     asked: Sequence[Asked]
@@ -192,6 +213,21 @@ def build_together(spark: SparkSession, repeats: int) -> BuiltTogether:
     finished = race({OURS: contender}, repeats, lambda answer: answer)
     size = {report.definition.column_names[0]: report.index_bytes for report in finished.answers[OURS]}
     return BuiltTogether(finished.seconds[OURS], size)
+
+
+def build_sums(spark: SparkSession, repeats: int) -> BuiltSums:
+    """Build an index of age with and without aggregates; then build indexes for data.SUMMED, which stay."""
+
+    def contender(aggregates: str) -> Contender:
+        return Contender(
+            lambda: hive_bitmap.build(spark, SUMS, ["age"], aggregates=aggregates), lambda: _drop(spark, ["age"], SUMS)
+        )
+
+    finished = race({WITHOUT_SUMS: contender(""), WITH_SUMS: contender(AGGREGATES)}, repeats, lambda answer: answer)
+    _drop(spark, ["age"], SUMS)
+    hive_bitmap.build(spark, SUMS, ["age", "region"], aggregates=AGGREGATES)
+    hive_bitmap.build(spark, SUMS, ["store"], aggregates="count(*), sum(id)")
+    return BuiltSums(finished, {name: reports[0].index_bytes for name, reports in finished.answers.items()})
 
 
 def refresh(spark: SparkSession, folder: Path, repeats: int) -> Refreshed:
@@ -321,7 +357,8 @@ def connect_duckdb(data: Data, cores: int) -> duckdb.DuckDBPyConnection:
     """DuckDB over the very files, on as many threads as Spark has tasks."""
     duck = duckdb.connect(config={"threads": cores})
     duck.execute("SET TimeZone = 'UTC'")
-    duck.execute(f"CREATE VIEW {TABLE} AS SELECT * FROM read_parquet('{data.folder}/*.parquet')")
+    for view in (TABLE, SUMS):
+        duck.execute(f"CREATE VIEW {view} AS SELECT * FROM read_parquet('{data.folder}/*.parquet')")
     return duck
 
 
@@ -411,9 +448,9 @@ def _timed(contender: Contender) -> tuple[float, Any]:
     return time.perf_counter() - start, answer
 
 
-def _drop(spark: SparkSession, columns: Iterable[str]) -> None:
+def _drop(spark: SparkSession, columns: Iterable[str], table: str = TABLE) -> None:
     for column in columns:
-        hive_bitmap.drop(spark, TABLE, column, if_exists=True)
+        hive_bitmap.drop(spark, table, column, if_exists=True)
 
 
 def _spark(spark: SparkSession, table: str, where: str) -> DataFrame:

@@ -20,7 +20,22 @@ from rich.text import Text
 
 from bench import tables
 from bench.data import KEYS, Data, summary
-from bench.measure import DUCKDB, NATIVE, OURS, PLAIN, SPARK, TASKS, Asked, Built, Grouped, Overhead, Refreshed, Results
+from bench.measure import (
+    DUCKDB,
+    NATIVE,
+    OURS,
+    PLAIN,
+    SPARK,
+    TASKS,
+    WITH_SUMS,
+    WITHOUT_SUMS,
+    Asked,
+    Built,
+    Grouped,
+    Overhead,
+    Refreshed,
+    Results,
+)
 from bench.memory import DRIVER, JVM, WORKER
 from bench.targets import BUILD_RATIO, PAIMON_BITMAP_BYTES, PAIMON_RANGE_BITMAP_BYTES, PAIMON_SOURCE, Target, ratio
 from hive_bitmap.core.explaining.measures import percent, seconds, size
@@ -75,7 +90,7 @@ def write_json(path: Path, found: Mapping[str, Any], results: Results, reached: 
     raw = {**found, **asdict(results), "targets": [asdict(target) for target in reached]}
     for built in raw["builds"]:
         del built["race"]["answers"]
-    for asked in (*raw["asked"], *raw["grouped"], *raw["overheads"]):
+    for asked in (*raw["asked"], *raw["grouped"], *raw["overheads"], raw["summed"]):
         del asked["race"]["answers"]
     path.write_text(json.dumps(raw, indent=1) + "\n")
 
@@ -112,6 +127,10 @@ def _builds(results: Results) -> Table:
     table.add_row("all, one by one", "", seconds(by_spark), seconds(apart), f"{apart / by_spark:.2f}x", total, "")
     total = size(sum(results.together.size.values()))
     table.add_row("all in one pass", "", "", seconds(together), f"{together / by_spark:.2f}x", total, "")
+    table.add_section()
+    without, summed = (results.summed.race.median(name) for name in (WITHOUT_SUMS, WITH_SUMS))
+    for name, took in ((WITHOUT_SUMS, without), (WITH_SUMS, summed)):
+        table.add_row(name, "", "", seconds(took), f"{took / without:.2f}x", size(results.summed.size[name]), "")
     return table
 
 

@@ -59,7 +59,8 @@ class Damaged(ABC):
     def build(self) -> None:
         """Build the index, and leave a replaced and a half-built generation behind."""
         self.lost_marker = False  # whether a damage has deleted the marker of the root
-        hive_bitmap.build(self.spark, "t", [["k", "s"]], name="i", encoding=self.encoding, location=str(self.root))
+        options = {"encoding": self.encoding, "location": str(self.root), "aggregates": "id"}
+        hive_bitmap.build(self.spark, "t", [["k", "s"]], name="i", **options)
         halves = [path for path in self.root.rglob("generation-*") if path.is_dir()]
         for _ in range(2):
             hive_bitmap.rebuild(self.spark, "t", ["i"], full=True)

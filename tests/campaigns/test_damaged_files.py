@@ -27,6 +27,7 @@ SHORT, LONG = 4, 100  # damages of a seed
 PREDICATES = ("k = 3", "k IS NULL OR k > 5", "k <> 2 AND p = 'a'", "s LIKE 'x1%'")
 QUERIES = (
     "SELECT count(*) FROM t WHERE k = 3",
+    "SELECT s, sum(id), avg(id), max(id) FROM t GROUP BY s",
     "SELECT k, p, count(*), sum(k) FROM t GROUP BY k, p",
     "SELECT id, p FROM t WHERE k = 4 AND id % 3 = 0",
     "SELECT count(DISTINCT k) FROM t WHERE p = 'b'",

@@ -21,6 +21,7 @@ import pytest
 
 from hive_bitmap.core.answering.tally import COUNT
 from hive_bitmap.core.columns import Column
+from hive_bitmap.core.index.aggregate_columns import FUNCTIONS, Measure
 from hive_bitmap.core.predicates.nodes import And, Compare, IsNull, Or, Predicate, Prefix
 from hive_bitmap.core.selecting.lookup_units import LookupUnit
 from hive_bitmap.core.selecting.select import Selection, select
@@ -40,6 +41,7 @@ SHORT, LONG = 100, 1000  # damages of a seed
 ROWS = 100  # of a file, in two row groups
 COLUMNS = (Column("k", "int"), Column("s", "string"), Column("id", "bigint"))
 P = Column("p", "string")
+ID = Measure(column="id", functions=FUNCTIONS)
 KEYS: tuple[tuple[str, ...], ...] = ((), ("k",), ("s",), ("k", "p"), ("k", "s"))
 
 
@@ -97,15 +99,26 @@ class Read(Damaged):
         self.forget()
         request, prepared = self._prepared(case, keys, count=True)
         self._require_counts(case, keys, request, prepared)
+        self.forget()
+        request, prepared = self._prepared(case, keys, count=True, measures=(ID,))
+        self._require_counts(case, keys, request, prepared)
 
-    def _prepared(self, case: Case, keys: tuple[str, ...], *, count: bool) -> tuple[Request, Prepared]:
+    def _prepared(
+        self, case: Case, keys: tuple[str, ...], *, count: bool, measures: tuple[Measure, ...] = ()
+    ) -> tuple[Request, Prepared]:
         session_stores.use(self.spark)
         base, indexes = catalog.table_and_indexes(self.spark, "t")
         resolved = ResolvedTable(base=base, indexes=tuple(indexes), settings={}, predicate=case.node, cores=2)
         request = Request(table="t", predicate=str(case.node), columns=("k", "s", "id"))
         if count:
             request = Request(
-                table="t", predicate=str(case.node), columns=keys, count=True, keys=keys, grouping_sets=(keys,)
+                table="t",
+                predicate=str(case.node),
+                columns=keys,
+                count=True,
+                keys=keys,
+                grouping_sets=(keys,),
+                measures=measures,
             )
         return request, prepare(self.spark, request, resolved)
 
@@ -130,7 +143,8 @@ class Read(Damaged):
 
     def _require_counts(self, case: Case, keys: tuple[str, ...], request: Request, prepared: Prepared) -> None:
         found = known_counts(self.spark, request, prepared)
-        self.compared["counts without index" if found is None else f"counts by {len(keys)} keys"] += 1
+        what = "sums" if request.measures else "counts"
+        self.compared[f"{what} without index" if found is None else f"{what} by {len(keys)} keys"] += 1
         if found is None:
             return
         unknown = {place.path for place in found.unknown}
@@ -141,6 +155,14 @@ class Read(Damaged):
         columns = [table[key].to_pylist() for key in (*keys, COUNT)]
         counted = {row[:-1]: row[-1] for row in zip(*columns, strict=True) if row[-1]}
         assert counted == wanted, f"{keys} where {case.node}: {counted} and not {dict(wanted)}"
+        if not request.measures:
+            return
+        ids: dict[tuple[object, ...], list[int]] = {}
+        for row in rows:
+            ids.setdefault(tuple(getattr(row, key) for key in keys), []).append(row.id)
+        columns = [table[key].to_pylist() for key in (*keys, *(f"_{function}_of_id" for function in FUNCTIONS))]
+        sums = {row[:-4]: row[-4:] for row in zip(*columns, strict=True)}
+        assert sums == {key: (sum(of_key), len(of_key), min(of_key), max(of_key)) for key, of_key in ids.items()}
 
 
 def _numbers(selection: Selection, unit: LookupUnit, file: int) -> Iterator[int]:

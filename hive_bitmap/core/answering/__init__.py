@@ -8,6 +8,8 @@ share with the selection (`bitmaps/cached_bitmaps`), for all keys of a row group
 has one key, so the counts of a block must add up to the number of its selected rows. If the sum is wrong, the index is
 damaged and Spark counts the files. Spark also counts if Spark is faster (`count_budget`).
 
+If rows of an index hold partial aggregates of other columns, `partial_sums` adds these up by key.
+
 A query may need only totals of a column with many keys, such as the number of distinct keys, or only its first groups.
 Then `key_merge` merges the sorted keys of all shards, and holds no list of keys. Otherwise the driver holds the keys of
 an answer, and the bytes of these keys have a limit (`hive_bitmap.answer_bytes`). The limit is checked three times: for
@@ -17,4 +19,4 @@ own aggregation, whose rows stay in the tasks. Answers that were too large are r
 again.
 """
 
-__all__ = ["answer_size", "count_budget", "extremes", "index_rows", "key_merge", "tally"]
+__all__ = ["answer_size", "count_budget", "extremes", "index_rows", "key_merge", "partial_sums", "tally"]

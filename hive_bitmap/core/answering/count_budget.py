@@ -18,6 +18,7 @@ from functools import partial
 from hive_bitmap.core.answering.answer_size import distinct_keys
 from hive_bitmap.core.answering.extremes import are_enough
 from hive_bitmap.core.answering.key_merge import Top, is_merged
+from hive_bitmap.core.answering.partial_sums import ANY_KEY
 from hive_bitmap.core.index import lookup as shards
 from hive_bitmap.core.index.shard import ROW_GROUP_ROWS
 from hive_bitmap.core.planning.prices import CLEARLY_CHEAPER
@@ -74,6 +75,7 @@ def count_cost(
     extremes: Collection[str] = (),
     mergeable: Collection[str] = (),
     top: Top | None = None,
+    measures: int = 0,
 ) -> CountCost:
     """Compare counting through the index with counting by Spark.
 
@@ -82,11 +84,14 @@ def count_cost(
     seconds Spark waits for the store of the files. `extremes` are the columns (in lower case) of which only the
     smallest and the largest key are needed. `mergeable` are the columns (in lower case) of which only a summary, or
     only the groups `top`, are needed. `top` is None if a summary is needed, or all groups.
+    With `measures`, partial aggregates of that many columns are added up by key.
     """
     if are_enough(lookups, keys, extremes):
         opened = sum(len(lookup.unit.parts[keys[0]].shards) for lookup in lookups)
         what = f"the statistics of {opened:,} shards are read"
         return _compared(opened * prices.shard, _rows(lookups), 1, cores, prices, waits, what)
+    if measures:
+        return _summed(lookups, keys, measures, cores, prices, waits)
     work = []
     for lookup in lookups:
         nodes = _by_column(lookup.predicate)
@@ -146,6 +151,26 @@ def _merged(
     by_spark += distinct_keys(lookups, [key]) * prices.spark_key * grouped / max(rows, 1)
     slower = "Spark groups the rows in less time than the keys of these indexes are merged"
     return CountCost(seconds, by_spark, slower if seconds > CLEARLY_CHEAPER * by_spark else None)
+
+
+def _summed(
+    lookups: Sequence[Lookup], keys: Sequence[str], measures: int, cores: int, prices: CountPrices, waits: float
+) -> CountCost:
+    """Compare adding up partial aggregates with aggregating the rows by Spark.
+
+    All columns belong to one index. A row group of the index is skipped if the predicate tests a single column, and the
+    row group has no matching key.
+    """
+    seconds, columns = 0.0, set(keys) - {ANY_KEY}
+    for lookup in lookups:
+        by_column = _by_column(lookup.predicate)
+        columns |= set(by_column)
+        shares = [_share_of_groups(lookup, column, node) for column, node in by_column.items()]
+        share = shares[0] if len(shares) == 1 else 1.0
+        seconds += share * lookup.unit.parts[keys[0]].entries * prices.merged_row * (1 + measures)
+        seconds += len(lookup.unit.parts[keys[0]].shards) * prices.shard
+    what = "the partial aggregates are added up"
+    return _compared(seconds, _rows(lookups), len(columns) + measures, cores, prices, waits, what)
 
 
 def _rows(lookups: Sequence[Lookup]) -> int:

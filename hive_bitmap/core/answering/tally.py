@@ -17,7 +17,7 @@ wrong, the index is damaged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -67,10 +67,14 @@ class Counts:
     """The sum of tables with a row for each key, and its COUNT.
 
     The sum takes at most `limit` bytes (`answer_size.nbytes`). `nothing` is an empty table with the columns of the sum.
+    `merge` adds up tables.
     """
 
-    def __init__(self, nothing: pa.Table, limit: int) -> None:
+    def __init__(
+        self, nothing: pa.Table, limit: int, merge: Callable[[Sequence[pa.Table]], pa.Table] | None = None
+    ) -> None:
         self._tables, self._limit, self._pending = [nothing], limit, 0
+        self._merge = merge or merge_counts
 
     def add(self, counts: pa.Table) -> None:
         """Add the counts of more rows.
@@ -88,7 +92,7 @@ class Counts:
 
         Raises TooLarge.
         """
-        return require_small(merge_counts(self._tables), self._limit)
+        return require_small(self._merge(self._tables), self._limit)
 
 
 def require_small(counts: pa.Table, limit: int) -> pa.Table:
@@ -198,17 +202,28 @@ def merge_counts(tables: Sequence[pa.Table]) -> pa.Table:
         total = sum(table[COUNT][0].as_py() for table in tables if table.num_rows)
         return pa.table({COUNT: [total] if total else []}, schema=schema)
     together = pa.concat_tables(table.select(schema.names) for table in tables)
-    for place, field in enumerate(schema):  # floats are grouped by their bits, because NaN differs from itself
-        if pa.types.is_floating(field.type):
-            bits = pa.int32() if field.type.bit_width == 32 else pa.int64()
-            together = together.set_column(place, field.name, together[place].combine_chunks().view(bits))
-    summed = together.group_by(schema.names[:-1], use_threads=False).aggregate([(COUNT, "sum")])
-    columns = [summed[name].combine_chunks() for name in (*schema.names[:-1], f"{COUNT}_sum")]
-    viewed = [
-        column.view(field.type) if column.type != field.type else column
-        for column, field in zip(columns, schema, strict=True)
-    ]
-    return pa.Table.from_arrays(viewed, schema=schema)
+    return grouped(together, schema.names[:-1], [(COUNT, "sum")]).cast(schema)
+
+
+def grouped(rows: pa.Table, keys: Sequence[str], functions: Sequence[tuple[str, str]]) -> pa.Table:
+    """Group rows by keys, and aggregate other columns.
+
+    `functions` has the name of each of these columns and an aggregate function of Arrow. The result has the columns of
+    the keys, then the aggregated columns under their own names. If there are no keys, all rows are one group.
+    """
+    if not keys:
+        in_one = rows.append_column("", pa.array(np.zeros(rows.num_rows, np.int8)))
+        return grouped(in_one, [""], functions).drop_columns([""])
+    types = {key: rows.schema.field(key).type for key in keys}
+    for key, type in types.items():  # floats are grouped by their bits, because NaN differs from itself
+        if pa.types.is_floating(type):
+            bits = pa.int32() if type.bit_width == 32 else pa.int64()
+            place = rows.schema.get_field_index(key)
+            rows = rows.set_column(place, key, rows[key].combine_chunks().view(bits))
+    results = rows.group_by(list(keys), use_threads=False).aggregate(functions)
+    values = {key: results[key].combine_chunks() for key in keys}
+    viewed = {key: column if column.type == types[key] else column.view(types[key]) for key, column in values.items()}
+    return pa.table(viewed | {column: results[f"{column}_{function}"] for column, function in functions})
 
 
 def _sums(

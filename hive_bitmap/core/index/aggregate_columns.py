@@ -60,6 +60,31 @@ class Aggregate:
         return pa.field(self.stored.name, arrow_type(KeyColumn(self.stored.name, self.stored.type)))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """A column that a query aggregates, with the functions that the answer needs.
+
+    `column` is in lower case. `functions` are some of FUNCTIONS, in their order. `count` is always among them, because
+    it shows whether an index knows the values. With `may_be_key`, the answer may also come from an index that has the
+    column as a key.
+    """
+
+    column: str
+    functions: tuple[str, ...]
+    may_be_key: bool = False
+
+    def __str__(self) -> str:
+        """Return the aggregates to store for the measure, as in the property of an index."""
+        extremes = [function for function in self.functions if function in ("min", "max")]
+        functions = ["sum"] if "sum" in self.functions else extremes or ["count"]
+        return ", ".join(f"{function}({self.column})" for function in functions)
+
+    def aggregates(self, table: Table) -> tuple[Aggregate, ...]:
+        """Return the needed aggregates of a table's column; none if the table has no such data column."""
+        columns = [column for column in table.columns if column.name.lower() == self.column]
+        return tuple(Aggregate(function, column) for column in columns for function in self.functions)
+
+
 def scale(column: Column) -> int:
     """Return the number of digits after the decimal point; 0 for integers."""
     return arrow_type(KeyColumn(column.name, column.type)).scale if base_type(column) == "decimal" else 0

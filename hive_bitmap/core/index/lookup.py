@@ -190,6 +190,15 @@ def bitmaps(path: str, size: int, group: int, encoding: str) -> CachedBitmaps:
         return cached((path, group, encoding), lambda: _read_bitmaps(path, size, group, encoding))
 
 
+def stored_columns(path: str, size: int, group: int, fields: Sequence[pa.Field]) -> pa.Table:
+    """Return columns of one row group, in row order and with the types of these fields.
+
+    Raises CorruptIndex.
+    """
+    with _reading(path):
+        return cached((path, group, *fields), lambda: _read_columns(path, size, group, fields))
+
+
 def distinct(path: str, size: int, key: pa.Field) -> Iterator[pa.Array]:
     """Yield the distinct values of a key column in each row group.
 
@@ -382,6 +391,12 @@ def _read_bitmaps(path: str, size: int, group: int, encoding: str) -> CachedBitm
     with _open(path, size) as file:
         rows = file.read_row_group(group, names)
     return ENCODINGS[encoding].to_cached([_array(rows[name]) for name in names])
+
+
+def _read_columns(path: str, size: int, group: int, fields: Sequence[pa.Field]) -> pa.Table:
+    schema = pa.schema(fields)
+    with _open(path, size) as file:
+        return file.read_row_group(group, schema.names).select(schema.names).cast(schema).combine_chunks()
 
 
 def _footer_bytes(footer: pq.FileMetaData) -> int:

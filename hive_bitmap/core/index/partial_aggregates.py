@@ -38,15 +38,15 @@ def partials(
         return [pa.nulls(len(rows), aggregate.field.type) for aggregate in aggregates]
     columns: dict[str, Values] = {_KEY: pa.array(codes), _VALUE: values}
     if any(aggregate.function == "sum" for aggregate in aggregates):
-        columns[_ADDED] = _summable(values, int(rows.sum()))
+        columns[_ADDED] = summable(values, int(rows.sum()))
     named = [(_ADDED if aggregate.function == "sum" else _VALUE, aggregate.function) for aggregate in aggregates]
     grouped = pa.table(columns).group_by(_KEY, use_threads=False).aggregate(named)
     order = pa.array(np.argsort(grouped[_KEY].to_numpy()))
     results = [grouped[f"{column}_{function}"].combine_chunks().take(order) for column, function in named]
-    return [_fitting(result, a.field.type) for result, a in zip(results, aggregates, strict=True)]
+    return [fitting(result, a.field.type) for result, a in zip(results, aggregates, strict=True)]
 
 
-def _summable(values: Values, rows: int) -> Values:
+def summable(values: Values, rows: int) -> Values:
     """Cast values to a type that can hold their sum.
 
     The type can hold the sum of any selection of the values. `rows` is the number of values.
@@ -62,7 +62,7 @@ def _summable(values: Values, rows: int) -> Values:
     return values.cast(pa.decimal256(WIDEST_DIGITS, scale))
 
 
-def _fitting(results: pa.Array, type: pa.DataType) -> pa.Array:
+def fitting(results: pa.Array, type: pa.DataType) -> pa.Array:
     """Return the results in the stored type; NULL for a sum of more than SUM_DIGITS digits."""
     if pa.types.is_decimal256(results.type):
         bound = pa.scalar(Decimal(10 ** (SUM_DIGITS - type.scale)), results.type)

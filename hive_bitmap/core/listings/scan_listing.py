@@ -74,6 +74,19 @@ class ScanListing:
             return file
         return replace(file, deletes=deletes) if deletes else replace(file, etag=WITH_DELETES)
 
+    @cached_property
+    def summable(self) -> tuple[Partition, ...]:
+        """The partitions for sums of partial aggregates, which include deleted rows.
+
+        Each file with deleted rows has the etag WITH_DELETES, which does not occur in any index.
+        """
+        if not self.deletes:
+            return self.without_empty
+        return tuple(
+            (values, tuple(replace(f, etag=WITH_DELETES) if f.path in self.deletes else f for f in files))
+            for values, files in self.without_empty
+        )
+
     def table(self, base: Table) -> Table:
         """Return the table `base` with the partitioning that this listing has.
 

@@ -5,9 +5,10 @@ All functions are pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from hive_bitmap.core.index.aggregate_columns import Aggregate, Measure, texts
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.planning.plan import IndexUse
 from hive_bitmap.core.planning.strategy import Reason
@@ -64,6 +65,49 @@ def choose(
     return IndexChoice(by_column=by_column, unserved=unserved, uses=explain_indexes(indexes, by_column, predicate))
 
 
+def choose_for_sums(
+    indexes: Sequence[tuple[Definition, str]],
+    predicate: Predicate,
+    keys: Sequence[str],
+    measures: Mapping[Measure, Sequence[Aggregate]],
+    partitioned_by: Collection[str] = (),
+) -> IndexChoice:
+    """Choose the index whose partial aggregates answer a query.
+
+    The index must have all keys, all columns that the predicate tests, and all aggregates. Partition columns, which are
+    `partitioned_by` in lower case, need no index. An index with fewer columns is preferred. The chosen index also has
+    the name "", because the query may name none of its columns. `measures` has the aggregates of each measure, none if
+    the table has no such data column; otherwise the arguments are those of `choose`.
+    """
+    aggregates = [aggregate for held in measures.values() for aggregate in held]
+    tested = {column.lower() for column in columns_of(predicate)}
+    needed = {*keys, *tested} - set(partitioned_by)
+    holding = [
+        definition
+        for definition, why_not in indexes
+        if not why_not and definition.has_bitmaps and all(measures.values()) and holds(definition, aggregates)
+    ]
+    serving = [definition for definition in holding if needed <= {name.lower() for name in definition.column_names}]
+    if not serving:
+        by = f" by {', '.join(sorted(needed))}" if needed and holding else ""
+        why = f"no index holds {', '.join(map(str, measures))}{by}{_unusable(indexes)}"
+        return IndexChoice(by_column={}, unserved=Unserved(Reason.NOT_TESTED, why), uses=())
+    chosen = min(serving, key=lambda definition: (len(definition.columns), definition.name))
+    reason = (
+        f"serves {', '.join(sorted(needed))}; holds {texts(aggregates)}" if needed else f"holds {texts(aggregates)}"
+    )
+    uses = [
+        replace(use, reason=reason) if use.used else use
+        for use in explain_indexes(indexes, dict.fromkeys((*needed, ""), chosen), predicate)
+    ]
+    return IndexChoice(by_column=dict.fromkeys((*needed, ""), chosen), unserved=None, uses=tuple(uses))
+
+
+def holds(definition: Definition, aggregates: Collection[Aggregate]) -> bool:
+    """Return whether the rows of an index hold all of these aggregates, of columns as the table has them."""
+    return set(aggregates) <= set(definition.aggregates)
+
+
 def _unserved(
     indexes: Sequence[tuple[Definition, str]],
     predicate: Predicate,
@@ -74,7 +118,7 @@ def _unserved(
 ) -> Unserved | None:
     if not indexes:
         return Unserved(Reason.NO_INDEX, "the table has no index")
-    unusable = "".join(f"; {why_not}" for why_not in dict.fromkeys(why_not for _, why_not in indexes if why_not))
+    unusable = _unusable(indexes)
     if missing := [key for key in keys if key not in by_column]:
         return Unserved(Reason.NOT_TESTED, f"no index of type BITMAP has the key {missing[0]}{unusable}")
     if by_column:
@@ -82,6 +126,11 @@ def _unserved(
     tested = "no index has a column that the predicate tests"
     why = tested if has_condition else "no condition that can be looked up in an index"
     return Unserved(Reason.NO_INDEX if unusable else _why_untested(predicate), f"{why}{unusable}")
+
+
+def _unusable(indexes: Sequence[tuple[Definition, str]]) -> str:
+    """Say why indexes cannot be used, as the continuation of a sentence; "" if all can be used."""
+    return "".join(f"; {why_not}" for why_not in dict.fromkeys(why_not for _, why_not in indexes if why_not))
 
 
 def _why_untested(predicate: Predicate) -> Reason:

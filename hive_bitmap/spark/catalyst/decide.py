@@ -7,7 +7,7 @@ narrow a scan is to skip files, blocks or rows that cannot satisfy its condition
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from weakref import ref
@@ -47,7 +47,7 @@ from hive_bitmap.spark.catalyst.driver_reads import Fetch, fetch_of
 from hive_bitmap.spark.catalyst.execution import is_countable_together
 from hive_bitmap.spark.catalyst.question import Question
 from hive_bitmap.spark.catalyst.ranges import file_choices, indexed_choices, split_choices
-from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan, why_too_small, worthwhile_runtime_filters
+from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan, Sums, why_too_small, worthwhile_runtime_filters
 from hive_bitmap.spark.preparing.prepare import Prepared
 from hive_bitmap.spark.preparing.request import Request, ResolvedTable
 from hive_bitmap.spark.preparing.snapshot import Snapshot
@@ -99,6 +99,10 @@ class Unanswered:
     reason: str = ""
     code: Reason | None = None
 
+    def also(self, other: Unanswered) -> Unanswered:
+        """Return both reasons, with the code of the other one if it has a code."""
+        return Unanswered("; ".join(filter(None, (self.reason, other.reason))), other.code or self.code)
+
 
 def decide(question: Question, table: IndexedTable) -> Decision:
     """Decide on a scan.
@@ -112,7 +116,7 @@ def decide(question: Question, table: IndexedTable) -> Decision:
         return LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.UNSUPPORTED, why))
     listed = question.listing_summary()
     too_small = why_too_small(scan, table.base, table.settings, listed)
-    if too_small and not scan.key_sets:
+    if too_small and not scan.key_sets and scan.sums is None:
         return _too_small(scan, too_small, Lasting.FOR_TABLE)
     filters = worthwhile_runtime_filters(scan, table.base, table.indexes, table.settings, listed)
     filtered = _condition(question, table, filters)
@@ -122,11 +126,11 @@ def decide(question: Question, table: IndexedTable) -> Decision:
     unanswered, snapshot = Unanswered(), None
     if scan.unanswered is not None:
         unanswered = case.unanswered(scan.unanswered, Reason.NOT_COUNTED)
-    if scan.key_sets:
-        counted, snapshot = case.counted()
+    for request, sums in case.count_requests():
+        counted, snapshot = case.answered(request, sums, snapshot)
         if not isinstance(counted, Unanswered):
             return counted
-        unanswered = counted
+        unanswered = unanswered.also(counted)
     if too_small:  # `unanswered` depends on the indexes and the condition, so this does not hold under any condition
         return _too_small(scan, too_small, Lasting.FOR_CONDITION)
     return case.narrowed(snapshot, unanswered)
@@ -183,17 +187,27 @@ class _AskedScan:
         log.info("%s is not answered by its indexes: %s", self.table.base.full_name, why)
         return Unanswered(why, code)
 
-    def counted(self) -> tuple[Decision | Unanswered, Snapshot | None]:
+    @cached_property
+    def summed_table(self) -> ResolvedTable:
+        """Like `resolved`, but files with deleted rows are not fresh in any index."""
+        if self.listing is None or not self.listing.deletes:
+            return self.resolved
+        return replace(self.resolved, partitions=self.listing.summable)
+
+    def answered(
+        self, request: Request, sums: Sums | None, earlier: Snapshot | None
+    ) -> tuple[Decision | Unanswered, Snapshot | None]:
         """Try to answer the aggregation; return the decision and the snapshot.
 
-        The decision is LeaveAlone if the limit makes indexes pointless. It is also LeaveAlone if the store of the files
-        fails, because narrowing the scan would ask the store again, and wait as long. If the index has no answer, the
-        first result is the reason instead of a decision. The snapshot serves to narrow the scan. It is None if the scan
-        will not be narrowed, or if nothing could be prepared.
+        `request` is for the keys with their counts, and for the `sums` if there are any. The decision is LeaveAlone if
+        the limit makes indexes pointless. It is also LeaveAlone if the store of the files fails, because narrowing the
+        scan would ask the store again, and wait as long. If the index has no answer, the first result is the reason
+        instead of a decision. The snapshot serves to narrow the scan. It is None if the scan will not be narrowed, or
+        if nothing could be prepared.
         """
-        request = self._count_request()
         try:
-            prepared = self.question.prepare(request, self.counted_table, None)
+            table = self.counted_table if sums is None else self.summed_table
+            prepared = self.question.prepare(request, table, earlier)
         except HiveBitmapError as e:
             return self.unanswered(str(e)), None
         plan = prepared.plan
@@ -203,12 +217,38 @@ class _AskedScan:
         if plan.strategy != Strategy.INDEX_ONLY:
             code = Reason.TOO_LARGE if plan.code == Reason.TOO_LARGE else None
             return self.unanswered(plan.reason, code), prepared.snapshot
-        if not is_countable_together(prepared, self.scan.key_sets):
+        if not is_countable_together(prepared, request.grouping_sets):
             return self.unanswered("its keys cannot be counted together"), prepared.snapshot
         if self.listing is not None and not BUDGET.fits(self.listing.nbytes):
             why = "its listing is larger than a half of hive_bitmap.stores.memory"
             return self.unanswered(why), prepared.snapshot
-        return self._counts(request, prepared), prepared.snapshot
+        return self._counts(request, prepared, sums), prepared.snapshot
+
+    def count_requests(self) -> Iterator[tuple[Request, Sums | None]]:
+        """Yield requests that may answer the aggregation.
+
+        Partial aggregates are tried first. They are tried for a sum even if no index holds any, because the reason then
+        says what an index should hold.
+        """
+        definitions = [index.definition for index in self.table.indexes if not index.why_not]
+        if self.scan.sums is not None:
+            sums = self.scan.sums.by_keys_of(self.resolved.base, definitions)
+            if sums.has_sum or (sums.measures and any(definition.aggregates for definition in definitions)):
+                yield self._sum_request(sums), sums
+        if self.scan.key_sets:
+            yield self._count_request(), None
+
+    def _sum_request(self, sums: Sums) -> Request:
+        """Return the request for sums of partial aggregates."""
+        name, columns = self.table.base.full_name, self.scan.columns
+        rows = Request(
+            table=name,
+            predicate=self.scan.condition or None,
+            columns=columns,
+            grouping_sets=(sums.keys,),
+            measures=sums.measures,
+        )
+        return rows.counted(sums.keys)
 
     def _count_request(self) -> Request:
         """Return the request for the counts of all key sets."""
@@ -228,7 +268,7 @@ class _AskedScan:
         )
         return rows.counted(keys)
 
-    def _counts(self, request: Request, prepared: Prepared) -> Counts:
+    def _counts(self, request: Request, prepared: Prepared, sums: Sums | None) -> Counts:
         used = [use.name for use in prepared.plan.indexes if use.used] or ["its indexes"]
         return Counts(
             report=self._report(ANSWERED, prepared.plan),
@@ -237,6 +277,7 @@ class _AskedScan:
             source=f"{self.table.base.full_name} by {', '.join(used)}",
             listing=None if self.listing is None else ref(self.listing),
             files=None if self.listing is not None or prepared.snapshot is None else FileSet.listed(prepared.snapshot),
+            sums=sums,
         )
 
     def narrowed(self, snapshot: Snapshot | None, unanswered: Unanswered) -> Decision:

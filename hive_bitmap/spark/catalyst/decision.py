@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from hive_bitmap.core.explaining.blockmap import blocks_kept, files_kept
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.strategy import Reason, Strategy
-from hive_bitmap.spark.catalyst.scans import Scan
+from hive_bitmap.spark.catalyst.scans import Scan, Sums
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -321,7 +321,8 @@ class Counts(Decision):
     `request` is the count to answer, and `prepared` has the lookups from which it is counted. `source` names the table
     and the indexes used. At least one of `listing` and `files` is None. `listing` is set if Spark has listed the files:
     it is a weak reference to an entry of the cache of listings, which many decisions share. If the entry was evicted,
-    Spark aggregates the table. `files` is set if planning has listed the files itself.
+    Spark aggregates the table. `files` is set if planning has listed the files itself. With `sums`,
+    partial aggregates are added up, too.
     """
 
     kind = "counts"
@@ -330,9 +331,10 @@ class Counts(Decision):
     source: str
     listing: ReferenceType[ScanListing] | None = None
     files: FileSet | None = None
+    sums: Sums | None = None
 
     def fields(self) -> dict[str, Any]:
-        return {"label": self.source}
+        return {"label": self.source} | ({} if self.sums is None else {"sums": self.sums.to_json()})
 
     @property
     def nbytes(self) -> int:

@@ -37,7 +37,7 @@ def number_of_rows(spark: SparkSession, decision: Counts) -> int | None:
     Spark's listing has files outside the local file system, because such a listing may lack the tags of the files. The
     function `counts` then requests the current status of the files, during the execution.
     """
-    if decision.prepared.reading is None or decision.request.grouping_sets != ((),):
+    if decision.prepared.reading is None or decision.request.grouping_sets != ((),) or decision.sums is not None:
         return None
     paths = (path for lookup in decision.prepared.reading.results.lookups for path in lookup.unit.paths)
     if decision.listing is not None and not all(map(stores.is_local, paths)):

@@ -11,7 +11,10 @@ from typing import Any
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.answering.key_merge import Top
+from hive_bitmap.core.index.aggregate_columns import FUNCTIONS, Measure
+from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.listings.file_listing import format_of
+from hive_bitmap.core.planning.index_choice import holds
 from hive_bitmap.core.planning.learnt_prices import FROZEN, PRICES
 from hive_bitmap.core.planning.prices import Prices, share_of_bytes
 from hive_bitmap.core.planning.settings import Settings
@@ -57,6 +60,56 @@ class RuntimeFilter:
     bytes: int
 
 
+@dataclass(frozen=True)
+class Sums:
+    """The aggregation above a scan as sums of partial aggregates by key.
+
+    `keys` are the columns by which the aggregates are needed, `measures` the aggregated columns.
+    """
+
+    keys: tuple[str, ...]
+    measures: tuple[Measure, ...]
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Sums:
+        """Return the sums from their JSON object."""
+        measures = [
+            Measure(
+                column=measure["column"].lower(),
+                functions=tuple(name for name in FUNCTIONS if name in measure["functions"]),
+                may_be_key=measure["may_be_key"],
+            )
+            for measure in fields["measures"]
+        ]
+        return cls(tuple(fields["keys"]), tuple(measures))
+
+    @property
+    def has_sum(self) -> bool:
+        """Whether the sum of a column is needed."""
+        return any("sum" in measure.functions for measure in self.measures)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON object for the reply."""
+        measures = [{"column": measure.column, "functions": measure.functions} for measure in self.measures]
+        return {"keys": self.keys, "measures": measures}
+
+    def by_keys_of(self, table: Table, definitions: Sequence[Definition]) -> Sums:
+        """Return the sums with some measures as keys instead.
+
+        These are the partition columns, and the keys of indexes that no index aggregates.
+        """
+        keyed = {name.lower() for definition in definitions for name in definition.column_names}
+        partitioned_by = {column.name.lower() for column in table.partition_columns}
+
+        def is_key(measure: Measure) -> bool:
+            aggregates = measure.aggregates(table)
+            held = aggregates and any(holds(definition, aggregates) for definition in definitions)
+            return measure.may_be_key and (measure.column in partitioned_by or (not held and measure.column in keyed))
+
+        moved = tuple(measure.column for measure in self.measures if is_key(measure))
+        return Sums((*self.keys, *moved), tuple(measure for measure in self.measures if measure.column not in moved))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scan:
     """A scan of a table in a query.
@@ -72,7 +125,8 @@ class Scan:
     if there is no aggregation, or if counts do not answer the aggregation, for the reason `unanswered`. `extremes` are
     columns, in lower case: each is a key set of its own for which MIN and MAX are enough. `summaries` are columns, in
     lower case: each is a key set of its own for which a summary (`key_merge.summary`) is enough. If the query needs
-    only some groups of its only key set, a single column, `top` says which groups; otherwise it is None.
+    only some groups of its only key set, a single column, `top` says which groups; otherwise it is None. `sums` say how
+    partial aggregates answer the aggregation; None if they do not.
 
     `runtime_filters` are the filters by the keys of small sides of joins. `listed` is None if Spark does not list the
     files, or has not listed them yet. `cores` is the number of tasks that run at once. `options` are options that the
@@ -107,6 +161,7 @@ class Scan:
     top: Top | None = None
     nested: Mapping[str, str] = field(default_factory=dict)
     first: FirstRows | None = None
+    sums: Sums | None = None
 
     @classmethod
     def of(cls, number: int, fields: Mapping[str, Any], cores: int) -> Scan:
@@ -140,6 +195,7 @@ class Scan:
             limit=fields.get("limit"),
             nested=fields.get("nested", {}),
             first=FirstRows(**fields["first"]) if "first" in fields else None,
+            sums=Sums.of(aggregate["sums"]) if "sums" in aggregate else None,
         )
 
 

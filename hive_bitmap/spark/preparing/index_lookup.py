@@ -55,9 +55,11 @@ class Counting:
     groups are needed. For a key in `extremes`, the smallest and largest key are enough. For a key in `mergeable`, a
     summary of the groups (`key_merge.summary`) is enough, or the groups that `top` describes; `top` is None if a
     summary is needed. If Spark's own count would cost less, the answer is not looked up, unless the lookup is `forced`.
+    With `measures`, partial aggregates of that many columns are added up by key.
     """
 
     key_sets: Sequence[Sequence[str]]
+    measures: int = 0
     extremes: frozenset[str] = frozenset()
     mergeable: frozenset[str] = frozenset()
     top: Top | None = None
@@ -95,6 +97,7 @@ def look_up_snapshot(
         extremes=counting.extremes,
         mergeable=counting.mergeable,
         top=counting.top,
+        measures=counting.measures,
     )
     evaluation = Evaluation(spark, matching_keys, counting, cost, resolved.engine)
     candidates = look_up_files(snapshot.files, snapshot.predicates, chosen, evaluation)

@@ -18,6 +18,7 @@ from hive_bitmap.core.answering.answer_size import TooLarge, estimated_keys
 from hive_bitmap.core.answering.count_budget import COUNT_PRICES
 from hive_bitmap.core.answering.extremes import are_enough
 from hive_bitmap.core.answering.key_merge import is_merged
+from hive_bitmap.core.answering.partial_sums import ANY_KEY
 from hive_bitmap.core.columns import Column, find
 from hive_bitmap.core.formats import LAYOUTS
 from hive_bitmap.core.formats.key_values import KeyColumn, is_simple
@@ -26,7 +27,7 @@ from hive_bitmap.core.listings import file_listing, serde
 from hive_bitmap.core.memory_budget import BUDGET
 from hive_bitmap.core.nested_types import LEAVES, NestedType, read_types, text
 from hive_bitmap.core.planning import settings
-from hive_bitmap.core.planning.index_choice import IndexChoice, Unserved, choose
+from hive_bitmap.core.planning.index_choice import IndexChoice, Unserved, choose, choose_for_sums
 from hive_bitmap.core.planning.learnt_prices import FROZEN, PRICES, Factors
 from hive_bitmap.core.planning.plan import IndexUse, Plan
 from hive_bitmap.core.planning.planner import PlanInputs, full_scan, make_plan
@@ -125,19 +126,12 @@ class _PlannedRequest:
         Raises Unsupported for a format that has no indexes.
         """
         own_settings = settings.read(resolved.settings)
-        indexes = [(index.definition, index.why_not) for index in resolved.indexes]
         return cls(
             request=request,
             resolved=resolved,
             format=file_listing.format_of(resolved.base),
             settings=own_settings,
-            choice=choose(
-                indexes,
-                resolved.predicate,
-                keys=_data_keys(request.keys, resolved.base),
-                count=request.count,
-                has_condition=request.predicate is not None,
-            ),
+            choice=_choice(request, resolved),
             counting=_counting(request, resolved.base, own_settings),
         )
 
@@ -265,7 +259,7 @@ def _by_cost(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> 
     is_any = top is not None and top.is_any
     mergeable = case.counting.mergeable if is_any or not results.whole_files else frozenset()
     counted = [
-        keys
+        [key for key in keys if key != ANY_KEY]
         for keys in case.counting.key_sets
         if not are_enough(results.lookups, keys, extremes) and not is_merged(results.lookups, keys, mergeable, top)
     ]
@@ -487,6 +481,23 @@ def _after_error(
     return Prepared(plan, None, snapshot)
 
 
+def _choice(request: Request, resolved: ResolvedTable) -> IndexChoice:
+    """Choose the indexes that serve a request."""
+    base, keys = resolved.base, _data_keys(request.keys, resolved.base)
+    indexes = [(index.definition, index.why_not) for index in resolved.indexes]
+    if request.measures:
+        measures = {measure: measure.aggregates(base) for measure in request.measures}
+        partitioned_by = {column.name.lower() for column in base.partition_columns}
+        return choose_for_sums(indexes, resolved.predicate, keys, measures, partitioned_by)
+    return choose(
+        indexes,
+        resolved.predicate,
+        keys=keys,
+        count=request.count,
+        has_condition=request.predicate is not None,
+    )
+
+
 def _counting(request: Request, base: Table, own_settings: Settings) -> Counting:
     """Return the sets of keys by which rows are counted.
 
@@ -494,7 +505,8 @@ def _counting(request: Request, base: Table, own_settings: Settings) -> Counting
     """
     sets = (request.grouping_sets or (request.keys,)) if request.count else ()
     return Counting(
-        key_sets=[_data_keys(keys, base) for keys in sets],
+        key_sets=[_data_keys(keys, base) or ([ANY_KEY] if request.measures else []) for keys in sets],
+        measures=len(request.measures),
         extremes=request.extremes,
         mergeable=request.mergeable,
         top=request.top,
@@ -513,7 +525,8 @@ def _data_keys(keys: Sequence[str], base: Table) -> list[str]:
 
 def _needed(request: Request, base: Table) -> tuple[Column, ...]:
     schema = (*base.columns, *base.partition_columns)
-    names = request.keys if request.count else request.columns
+    aggregated = tuple(measure.column for measure in request.measures)
+    names = (*request.keys, *aggregated) if request.count else request.columns
     requested = [find(schema, name, f"table {base.full_name}") for name in names]
     chosen = tuple(column for column in schema if column in requested)
     return chosen if any(c in base.columns for c in chosen) else (base.columns[0], *chosen)

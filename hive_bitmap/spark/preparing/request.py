@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from hive_bitmap.core.answering.key_merge import Top
 from hive_bitmap.core.columns import Column
+from hive_bitmap.core.index.aggregate_columns import Measure
 from hive_bitmap.core.predicates.nodes import Predicate, SparkLeaf
 from hive_bitmap.core.selecting.first_rows import FirstRows
 from hive_bitmap.core.selecting.lookup_units import DeletedRows
@@ -38,6 +39,7 @@ class Request:
     extremes: frozenset[str] = frozenset()  # grouping sets of one column, in lower case, whose MIN and MAX are enough
     summaries: frozenset[str] = frozenset()  # the same, for which `key_merge.summary` is enough
     top: Top | None = None  # the groups that are needed of the only grouping set, a column; None: all
+    measures: tuple[Measure, ...] = ()  # columns whose aggregates are needed by key; one index must hold them
 
     def counted(self, keys: Sequence[str] = ()) -> Request:
         """Return this request as a request for the numbers of the rows by `keys`."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,10 +23,12 @@ from hive_bitmap.core.answering.count_budget import index_bytes
 from hive_bitmap.core.answering.extremes import are_enough, extremes
 from hive_bitmap.core.answering.index_rows import COUNT, GROUP
 from hive_bitmap.core.answering.key_merge import Top, is_merged, merged_answer
+from hive_bitmap.core.answering.partial_sums import ANY_KEY, TooWide, add_up, merge_sums
 from hive_bitmap.core.answering.tally import Counts, merge_counts, require_small, tally
 from hive_bitmap.core.columns import find
 from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
 from hive_bitmap.core.index import checksums
+from hive_bitmap.core.index.aggregate_columns import Aggregate
 from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.planning import settings
 from hive_bitmap.core.planning.plan import Plan
@@ -57,9 +59,17 @@ class _NotCounted(Enum):
     DAMAGED = "the index is damaged"
     TOO_MANY_KEYS = "two indexes have too many keys each"
     TOO_LARGE = "the keys take more than hive_bitmap.answer_bytes"
+    TOO_WIDE = "a sum has more digits than can be added up"
 
 
-_Tallied: TypeAlias = "pa.Table | _NotCounted"
+class _Tally(NamedTuple):
+    """The counted keys of a lookup, and the positions of the files that are not counted."""
+
+    counts: pa.Table | None
+    uncounted: tuple[int, ...] = ()
+
+
+_Tallied: TypeAlias = "_Tally | _NotCounted"
 
 
 @dataclass(frozen=True)
@@ -89,6 +99,7 @@ class KnownCounts:
 
     The counts cover all files except the `unknown` files, which have to be read. There is a table for each grouping
     set. A table has the grouping columns and `count` (int64), with a row for each combination of values that occurs.
+    The stored columns of the measures follow, if the request has any.
     For a column of many values, the table may be a summary (`key_merge.summary`) or have only the first groups, if the
     request has `summaries` or `top`.
     """
@@ -113,6 +124,9 @@ def known_counts(
         if prepared.reading is not None:
             key_sets = [_data_keys(prepared.reading, keys) for keys in request.grouping_sets]
             remember_too_large(prepared.reading.results.lookups, key_sets, _limit(prepared.reading))
+        return None
+    except TooWide as e:
+        log.info("%s is aggregated by Spark: %s", request.table, e)
         return None
     except Exception as e:  # may be py4j's, for a task in which a store failed
         if (store_error := store_error_of(e)) is None:
@@ -175,30 +189,32 @@ def _counts_of_set(
     """
     if plan.strategy != Strategy.INDEX_ONLY:
         return None
-    schema = _schema(reading, request.keys)
+    aggregates = [a for measure in request.measures for a in measure.aggregates(reading.resolved.base)]
+    schema = _schema(reading, request.keys, aggregates)
     if schema is None:
         return None
     lookups, indexed_rows = list[Lookup](), 0
-    counts, uncounted = Counts(schema.empty_table(), limit), list[Lookup]()
+    merge = partial(merge_sums, aggregates=aggregates) if aggregates else merge_counts
+    counts, uncounted = Counts(schema.empty_table(), limit, merge), list[Lookup]()
     data = _data_keys(reading, request.keys)
     for lookup, candidates in reading.results.pairs():
         confirmed, needed = _confirmed(lookup) & ~_among(lookup, reading, changed), needs_file(candidates, lookup)
         countable = candidates.exact & confirmed
         uncounted += _restricted(lookup, ~countable & (needed | ~confirmed))
         rows = np.bincount(lookup.unit.file, candidates.counts, len(lookup.unit.paths)).astype(np.int64) * countable
-        if data:
+        if data or aggregates:
             lookups += _restricted(lookup, countable & needed)
             indexed_rows += int(rows.sum())
         elif rows.any():
             counts.add(_by_partition(lookup, rows, reading, schema))
-    by_partition = len(data) + 1 < len(schema)
+    by_partition = len(data) < len(request.keys)
     if lookups and not by_partition and are_enough(lookups, data, request.extremes):
         try:
             extreme_keys = extremes(lookups, data[0], reading.results.matching_keys, indexed_rows)
         except CorruptIndex as e:
             checksums.log_whole(log, "an index", e)
             return None
-        counts.add(_complete(extreme_keys, reading, schema))
+        counts.add(merge_counts([_complete(extreme_keys, reading, schema)]))
         return _Counted(counts.total(), uncounted)
     matching, top = reading.results.matching_keys, request.top
     is_any = top is not None and top.is_any
@@ -213,17 +229,31 @@ def _counts_of_set(
             checksums.log_whole(log, "an index", e)
             return None
     of_lookup = partial(_tally, matching_keys=matching, keys=data, limit=limit, by_partition=by_partition)
-    tallied = _tally_all(spark, lookups, of_lookup, data)
+    if aggregates:
+        of_lookup = partial(
+            _add_up,
+            matching_keys=matching,
+            keys=data,
+            aggregates=aggregates,
+            limit=limit,
+            by_partition=by_partition,
+        )
+    tallied = _tally_all(spark, lookups, of_lookup, data or [ANY_KEY])
     for lookup, counted in zip(lookups, tallied, strict=True):
         match counted:
             case _NotCounted.TOO_MANY_KEYS:
                 return None
             case _NotCounted.TOO_LARGE:
                 raise TooLarge(_NotCounted.TOO_LARGE.value)
+            case _NotCounted.TOO_WIDE:
+                raise TooWide(_NotCounted.TOO_WIDE.value)
             case _NotCounted.DAMAGED:
                 uncounted.append(lookup)
-            case _:
-                counts.add(_complete(counted, reading, schema))
+            case _Tally(table, files):
+                if table is not None:
+                    counts.add(merge([_complete(table, reading, schema)]))
+                if files:
+                    uncounted.append(restrict(lookup, files))
     total = counts.total()
     has_rows = request.limit is not None and not request.keys and total.num_rows > 0
     return _Counted(total, uncounted, enough=has_rows)
@@ -243,8 +273,8 @@ def _merged(
     return answer
 
 
-def _schema(reading: Reading, keys: Sequence[str]) -> pa.Schema | None:
-    """Return the schema of the answer.
+def _schema(reading: Reading, keys: Sequence[str], aggregates: Sequence[Aggregate]) -> pa.Schema | None:
+    """Return the schema of the answer: the keys, COUNT and the aggregates.
 
     Return None if a key is named COUNT, or if a key is a partition column that only Spark can convert to its type.
     """
@@ -256,7 +286,7 @@ def _schema(reading: Reading, keys: Sequence[str]) -> pa.Schema | None:
     if any(column.name not in data and column.name not in reading.constants.column_names for column in columns):
         return None
     fields = [pa.field(column.name, arrow_type(KeyColumn(column.name, column.type))) for column in columns]
-    return pa.schema([*fields, pa.field(COUNT, pa.int64())])
+    return pa.schema([*fields, pa.field(COUNT, pa.int64()), *(aggregate.field for aggregate in aggregates)])
 
 
 def _among(lookup: Lookup, reading: Reading, places: frozenset[Place]) -> Flags:
@@ -306,7 +336,7 @@ def _complete(keys: pa.Table, reading: Reading, schema: pa.Schema) -> pa.Table:
     """Return the counts of a lookup in the schema of the answer.
 
     `keys` has the counts by data columns. If it also has the column GROUP, this is the number of each row's partition,
-    by which the partition columns are filled in.
+    by which the partition columns are filled in. Then a key may be repeated.
     """
     lowered = keys.rename_columns([name.lower() for name in keys.column_names])
     values = reading.constants.take(lowered[GROUP].combine_chunks()) if GROUP in lowered.column_names else lowered
@@ -314,7 +344,7 @@ def _complete(keys: pa.Table, reading: Reading, schema: pa.Schema) -> pa.Table:
         lowered[field.name.lower()] if field.name.lower() in lowered.column_names else values[field.name]
         for field in schema
     ]
-    return merge_counts([pa.table(columns, schema.names).cast(schema)])
+    return pa.table(columns, schema.names).cast(schema)
 
 
 def _tally_all(
@@ -332,9 +362,34 @@ def _tally_all(
         yield from in_tasks(spark, lookups[first : first + TASKS_TOGETHER], count)
 
 
+def _add_up(
+    lookup: Lookup,
+    matching_keys: MatchingKeys,
+    keys: Sequence[str],
+    aggregates: Sequence[Aggregate],
+    limit: int,
+    by_partition: bool,
+) -> _Tallied:
+    """Add up the aggregates of a lookup by key.
+
+    With `by_partition` the aggregates of each partition are added up separately.
+    """
+    groups = lookup.partitions if by_partition else None
+    try:
+        added_up = add_up(lookup, matching_keys, keys, aggregates, limit, groups)
+    except CorruptIndex as e:
+        checksums.log_whole(log, "an index", e)
+        return _NotCounted.DAMAGED
+    except TooLarge:
+        return _NotCounted.TOO_LARGE
+    except TooWide:
+        return _NotCounted.TOO_WIDE
+    return _Tally(added_up.sums, added_up.left_out)
+
+
 def _tally(
     lookup: Lookup, matching_keys: MatchingKeys, keys: Sequence[str], limit: int, by_partition: bool
-) -> pa.Table | _NotCounted:
+) -> _Tallied:
     """Count the keys of a lookup, or return why the index cannot count them.
 
     `matching_keys` has the keys for which the leaves that Spark evaluates are TRUE. The result has the counts of the
@@ -351,7 +406,7 @@ def _tally(
             if table is None:
                 return _NotCounted.TOO_MANY_KEYS
             tables = [require_small(merge_counts([*tables, table]), limit) if tables else table]
-        return tables[0]
+        return _Tally(tables[0])
     except (CorruptIndex, CorruptBitmap) as e:
         checksums.log_whole(log, "an index", e)
         return _NotCounted.DAMAGED

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from hive_bitmap.core.columns import Column
+from hive_bitmap.core.index.aggregate_columns import Aggregate, Measure
 from hive_bitmap.core.index.definition import Definition
-from hive_bitmap.core.planning.index_choice import Unserved, choose, explain_indexes
+from hive_bitmap.core.planning.index_choice import Unserved, choose, choose_for_sums, explain_indexes
 from hive_bitmap.core.planning.strategy import Reason
-from hive_bitmap.core.predicates.nodes import TRUE, And, Compare, Unknown
+from hive_bitmap.core.predicates.nodes import TRUE, And, Compare, Predicate, Unknown
 
 COLUMNS = [Column(name, "int") for name in "abc"]
 A, AB, C, OFF = (
@@ -82,3 +83,47 @@ def test_indexes_that_are_not_used_in_the_end_say_so() -> None:
         (False, "not wanted"),
         (False, "it is not enabled"),
     ]
+
+
+V = Column("V", "int")
+SUM = Measure(column="v", functions=("sum", "count", "min", "max"))
+HELD = tuple(Aggregate(function, V) for function in SUM.functions)
+A_SUMS, AB_SUMS, OTHER = (
+    Definition(name=name, database="d", table="t", columns=columns, aggregates=aggregates)
+    for name, columns, aggregates in (
+        ("a_sums", (COLUMNS[0],), HELD),
+        ("ab_sums", tuple(COLUMNS[:2]), HELD),
+        ("other", (COLUMNS[2],), tuple(Aggregate(function, Column("V", "bigint")) for function in SUM.functions)),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("indexes", "predicate", "keys", "chosen", "why"),
+    [
+        ([(A, ""), (A_SUMS, ""), (AB_SUMS, "")], TRUE, ["a"], "a_sums", "serves a; holds sum(V), "),
+        ([(A_SUMS, ""), (AB_SUMS, "")], TESTED, [], "ab_sums", "serves a, b; holds sum(V), "),
+        ([(AB_SUMS, "")], Compare("P", "=", 1), ["b"], "ab_sums", "serves b; holds sum(V), "),
+        ([(AB_SUMS, ""), (A_SUMS, "")], TRUE, [], "a_sums", "holds sum(V), count(V), min(V), max(V)"),
+        ([(A_SUMS, "")], TRUE, ["c"], None, "no index holds sum(v) by c"),
+        ([(A, ""), (OTHER, "")], TRUE, ["a"], None, "no index holds sum(v)"),
+        ([(A_SUMS, "it is not enabled")], TRUE, ["a"], None, "no index holds sum(v); it is not enabled"),
+    ],
+)
+def test_an_index_of_sums_has_all_keys_and_aggregates(
+    indexes: list[tuple[Definition, str]], predicate: Predicate, keys: list[str], chosen: str | None, why: str
+) -> None:
+    choice = choose_for_sums(indexes, predicate, keys, {SUM: HELD}, ["p"])
+    if chosen is None:
+        assert choice.unserved == Unserved(Reason.NOT_TESTED, why) and not choice.by_column
+        return
+    assert choice.unserved is None and {index.name for index in choice.by_column.values()} == {chosen}
+    assert "" in choice.by_column and {*keys} <= {*choice.by_column} and "p" not in choice.by_column
+    [use] = [use for use in choice.uses if use.used]
+    assert use.name == chosen and use.reason.startswith(why)
+
+
+def test_a_measure_without_aggregates_is_held_by_no_index() -> None:
+    day = Measure(column="p", functions=("count", "max"))
+    choice = choose_for_sums([(A_SUMS, "")], TRUE, [], {SUM: HELD, day: ()})
+    assert choice.unserved == Unserved(Reason.NOT_TESTED, "no index holds sum(v), max(p)")

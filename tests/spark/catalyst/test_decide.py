@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from hive_bitmap.core.columns import Column
+from hive_bitmap.core.index.aggregate_columns import Aggregate, Measure
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.listings.scan_listing import ScanListing
 from hive_bitmap.core.planning.plan import IndexUse, Plan
@@ -32,7 +33,7 @@ from hive_bitmap.spark.catalyst.decision import (
     ReadRows,
 )
 from hive_bitmap.spark.catalyst.question import Question
-from hive_bitmap.spark.catalyst.scans import ListingSummary, RuntimeFilter, Scan
+from hive_bitmap.spark.catalyst.scans import ListingSummary, RuntimeFilter, Scan, Sums
 from hive_bitmap.spark.preparing.prepare import Prepared, Reading
 from hive_bitmap.spark.preparing.request import Request
 from hive_bitmap.spark.registry.catalog import Index
@@ -272,6 +273,25 @@ def test_an_aggregation_that_is_not_answered(
     counted: Plan | Exception, rows: Plan, action: str, reason: str, detail: str
 ) -> None:
     assert told(World({True: counted, False: rows}).decide(COUNTED)) == (action, reason, detail)
+
+
+def test_sums_are_asked_for_before_keys_are_counted() -> None:
+    """Only for a sum, or if an index holds aggregates at all: otherwise nothing is asked for in vain."""
+    total, largest = (Measure(column="id", functions=functions) for functions in (("sum", "count"), ("count", "max")))
+    scan = replace(COUNTED, sums=Sums(("k",), (total,)))
+    answered = World({True: plan(Strategy.INDEX_ONLY)})
+    outcome = answered.decide(scan)
+    assert isinstance(outcome, Counts) and outcome.sums == scan.sums
+    [request] = answered.requests
+    assert (request.keys, request.grouping_sets, request.measures) == (("k",), (("k",),), (total,))
+    refused = World({True: plan(Strategy.FULL_SCAN, "not_tested"), False: plan(Strategy.FULL_SCAN, "not_tested")})
+    assert told(refused.decide(scan)) == ("left alone", "not_tested", "because")
+    assert [request.measures for request in refused.requests] == [(total,), (), ()]
+    held = replace(INDEX.definition, aggregates=(Aggregate("count"),))
+    for indexes, asked in (((INDEX,), 0), ((replace(INDEX, definition=held),), 1)):
+        world = World({True: plan(Strategy.INDEX_ONLY)}, indexes=indexes)
+        world.decide(replace(scan, sums=Sums(("k",), (largest,))))
+        assert [len(request.measures) for request in world.requests] == [asked]
 
 
 def test_why_spark_cannot_be_answered_is_told_where_nothing_else_was_asked_for() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hive_bitmap.core.index.aggregate_columns import Measure
 from hive_bitmap.core.planning.plan import IndexUse
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.spark.catalyst.decision import (
@@ -27,6 +28,7 @@ from hive_bitmap.spark.catalyst.decision import (
     Report,
     SparkPart,
 )
+from hive_bitmap.spark.catalyst.scans import Sums
 from hive_bitmap.spark.reading.file_set import FileSet
 from tests.core.planning.test_planner import BYTES
 from tests.spark.catalyst.test_reporting import planned
@@ -66,6 +68,20 @@ def said(outcome: Decision, **kept: Any) -> dict[str, Any]:
         (
             Counts(report=REPORT, request=ANY, prepared=ANY, source="db.t by a"),
             {"decision": "counts", "label": "db.t by a"},
+        ),
+        (
+            Counts(
+                report=REPORT,
+                request=ANY,
+                prepared=ANY,
+                source="db.t by a",
+                sums=Sums(("a",), (Measure(column="v", functions=("count", "min")),)),
+            ),
+            {
+                "decision": "counts",
+                "label": "db.t by a",
+                "sums": {"keys": ["a"], "measures": [{"column": "v", "functions": ["count", "min"]}]},
+            },
         ),
     ],
 )

@@ -7,10 +7,17 @@ from dataclasses import replace
 import pytest
 
 from hive_bitmap.core.columns import Column
+from hive_bitmap.core.index.aggregate_columns import Aggregate, Measure
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.planning.settings import read
 from hive_bitmap.core.planning.strategy import STRATEGIES, Strategy
-from hive_bitmap.spark.catalyst.scans import ListingSummary, RuntimeFilter, why_too_small, worthwhile_runtime_filters
+from hive_bitmap.spark.catalyst.scans import (
+    ListingSummary,
+    RuntimeFilter,
+    Sums,
+    why_too_small,
+    worthwhile_runtime_filters,
+)
 from hive_bitmap.spark.registry.catalog import Index
 from tests.spark.catalyst.test_decide import INDEX, SCAN, TABLE
 
@@ -68,3 +75,27 @@ def test_the_bytes_of_the_small_side_count() -> None:
     for size, numbers in ((1000, [0]), (100_000_000, [])):
         scan = replace(SCAN, runtime_filters=(RuntimeFilter("k", size),))
         assert worthwhile_runtime_filters(scan, TABLE, [INDEX], DEFAULTS, listed) == numbers
+
+
+def test_measures_that_are_keys_or_partitions_are_counted_as_keys() -> None:
+    """`v` is aggregated by an index, `k` is a key, `P` a partition, `u` neither, and `w` may be no key."""
+    names = ("k", "v", "u", "w")
+    columns = tuple(Column(name, "int") for name in names)
+    table = replace(TABLE, columns=columns, partition_columns=(Column("P", "int"),))
+    held = (Aggregate("count", columns[1]), Aggregate("max", columns[1]))
+    index = Definition(name="i", database="db", table="t", columns=(columns[0], columns[3]), aggregates=held)
+    fields = {
+        "keys": ["x"],
+        "measures": [
+            {"column": name, "functions": ["max", "count"], "may_be_key": name != "w"}
+            for name in ("K", "v", "P", "u", "w")
+        ],
+    }
+    sums = Sums.of(fields).by_keys_of(table, [index])
+    assert sums.keys == ("x", "k", "p")
+    assert sums.measures == (
+        Measure(column="v", functions=("count", "max"), may_be_key=True),
+        Measure(column="u", functions=("count", "max"), may_be_key=True),
+        Measure(column="w", functions=("count", "max")),
+    )
+    assert not sums.has_sum and sums.to_json()["measures"][0] == {"column": "v", "functions": ("count", "max")}

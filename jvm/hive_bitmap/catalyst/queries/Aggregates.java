@@ -2,6 +2,7 @@ package hive_bitmap.catalyst.queries;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.type.TypeReference;
+import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
@@ -15,11 +16,13 @@ import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.KeyCounts;
 import hive_bitmap.catalyst.spark.Scala;
 import hive_bitmap.catalyst.spark.SideQuery;
+import java.math.BigInteger;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.SparkSession;
@@ -48,7 +51,7 @@ import scala.Option;
  * Computes aggregations over one scan from distinct keys and weights. The weight of a key is the number of rows with this key.
  * {@link Allowlist} and {@link KeyAggregates} decide whether the result is the same as from rows. Aggregates over different
  * columns are computed from different key sets: each from the keys of its own columns and the grouping columns. The results are
- * joined by group.
+ * joined by group. Aggregates of other columns are computed from partial aggregates by key ({@link Measure}).
  */
 public final class Aggregates {
     private static final String WEIGHT = "hive_bitmap_weight";
@@ -61,7 +64,8 @@ public final class Aggregates {
      * Writes the aggregation of a scan to the question. {@code key_sets} are the sets of columns to count keys of. Two more
      * fields list single columns that are key sets: {@code extremes} those whose smallest and largest key are enough, {@code
      * summaries} those whose summary is enough. {@code top} are the groups that are needed, if the only key set is a single
-     * column. If keys and weights do not answer the aggregation, {@code why} says the reason.
+     * column. If keys and weights do not answer the aggregation, {@code why} says the reason. {@code sums} say which
+     * partial aggregates by which keys would answer it.
      */
     static void describe(Scan scan, ObjectNode to) {
         try {
@@ -84,6 +88,11 @@ public final class Aggregates {
             if (scan.top != null && weighted.groupsAreKeys()) scan.top.writeTo(to.putObject("top"));
         } catch (NotFromKeys e) {
             to.put("why", e.getMessage());
+        }
+        try {
+            Weighted.ofNothing(scan).describeSums(to);
+        } catch (NotFromKeys e) {
+            return; // rows are needed, or the reason is written already
         }
     }
 
@@ -119,8 +128,15 @@ public final class Aggregates {
         }
     }
 
-    /** Aggregates that are computed from the same keys, and the columns of these keys. */
-    private record Part(List<Attribute> keys, List<AggregateExpression> aggregates) {
+    /** Aggregates that are computed from the same keys, the columns of these keys, and those with partial aggregates. */
+    private record Part(List<Attribute> keys, List<AggregateExpression> aggregates, List<Measure> measures) {
+        /** Returns the measure that answers an aggregate; null if the keys answer it. */
+        Measure measureOf(AggregateExpression aggregate) {
+            Attribute column = Measure.columnOf(aggregate);
+            if (column == null) return null;
+            return measures.stream().filter(measure -> measure.column.exprId().equals(column.exprId())).findFirst().orElse(null);
+        }
+
         /**
          * Returns whether the extremes (the smallest key, the largest key and the number of rows) are enough for all aggregates
          * of the part. The caller checks that the aggregation has no grouping.
@@ -137,15 +153,27 @@ public final class Aggregates {
         private final List<NamedExpression> results;
         final List<Part> parts;
 
-        private Weighted(Scan scan, List<Expression> grouping, List<NamedExpression> results) {
+        private Weighted(Scan scan, List<Expression> grouping, List<NamedExpression> results, List<Part> parts) {
             this.scan = scan;
             this.grouping = grouping;
             this.results = results;
-            this.parts = parts(scan.all());
+            this.parts = parts;
         }
 
         /** Returns the aggregation above a scan. Throws NotFromKeys if it cannot be computed from keys. */
         static Weighted of(Scan scan) {
+            Weighted weighted = ofNothing(scan);
+            return new Weighted(scan, weighted.grouping, weighted.results, weighted.parts(scan.all()));
+        }
+
+        /** Returns the aggregation above a scan from sums, an object that Python has written. */
+        static Weighted ofSums(Scan scan, JsonNode sums) {
+            Weighted weighted = ofNothing(scan);
+            return new Weighted(scan, weighted.grouping, weighted.results, List.of(weighted.summed(sums)));
+        }
+
+        /** Returns the aggregation above a scan, without parts. Throws NotFromKeys if the aliases below it cannot be computed. */
+        private static Weighted ofNothing(Scan scan) {
             Map<ExprId, Expression> aliases = aliases(scan.projections);
             List<Expression> grouping = new ArrayList<>();
             for (Expression expression : Scala.list(scan.aggregate.groupingExpressions())) grouping.add(inlined(expression, aliases));
@@ -155,7 +183,71 @@ public final class Aggregates {
                 results.add(expression instanceof NamedExpression named && named.exprId().equals(result.exprId())
                         ? named : Expressions.alias(expression, result));
             }
-            return new Weighted(scan, grouping, results);
+            return new Weighted(scan, grouping, results, List.of());
+        }
+
+        private List<AggregateExpression> aggregates() {
+            List<AggregateExpression> aggregates = new ArrayList<>();
+            for (NamedExpression result : results) DriverAggregation.addAggregates((Expression) result, aggregates);
+            return aggregates;
+        }
+
+        /** Writes the keys and the measures of the aggregation. Throws NotFromKeys if partial aggregates do not answer it. */
+        private void describeSums(ObjectNode to) {
+            Set<String> keys = new LinkedHashSet<>();
+            for (Expression expression : grouping) {
+                require(Allowlist.refusalAsKey(expression));
+                addColumns(expression, scan.all(), keys);
+            }
+            for (NamedExpression result : results) require(resultRefusal((Expression) result));
+            for (AggregateExpression aggregate : aggregates()) {
+                if (Measure.columnOf(aggregate) == null) addColumns(aggregate, scan.all(), keys);
+                if (aggregate.filter().isDefined()) {
+                    require(Allowlist.refusal(aggregate.filter().get()));
+                    addColumns(aggregate.filter().get(), scan.all(), keys);
+                }
+            }
+            Map<String, Set<String>> functions = new LinkedHashMap<>();
+            Set<String> onlyMeasured = new LinkedHashSet<>();
+            for (AggregateExpression aggregate : aggregates()) {
+                Attribute column = Measure.columnOf(aggregate);
+                boolean measured = column != null && !keys.contains(column.name());
+                String refusal = KeyAggregates.refusal(aggregate);
+                if (!measured) {
+                    require(refusal);
+                    continue;
+                }
+                addColumns(column, scan.all(), new LinkedHashSet<>());
+                functions.computeIfAbsent(column.name(), name -> new LinkedHashSet<>()).addAll(Measure.functionsOf(aggregate, column.dataType()));
+                if (refusal != null) onlyMeasured.add(column.name());
+            }
+            long names = scan.all().stream().map(column -> column.name().toLowerCase(Locale.ROOT)).distinct().count();
+            if (functions.isEmpty() || names < scan.all().size()) return; // Python ignores the case of names
+            ObjectNode sums = to.putObject("sums");
+            keys.forEach(sums.putArray("keys")::add);
+            ArrayNode measures = sums.putArray("measures");
+            functions.forEach((column, needed) -> {
+                ObjectNode measure = measures.addObject().put("column", column).put("may_be_key", !onlyMeasured.contains(column));
+                needed.forEach(measure.putArray("functions")::add);
+            });
+        }
+
+        /** Returns the only part of an aggregation from sums. */
+        private Part summed(JsonNode sums) {
+            List<Attribute> keys = new ArrayList<>();
+            for (JsonNode name : sums.required("keys")) keys.add(column(name.asText()));
+            List<Measure> measures = new ArrayList<>();
+            for (JsonNode measure : sums.required("measures")) {
+                List<String> functions = new ArrayList<>();
+                for (JsonNode function : measure.required("functions")) functions.add(function.asText());
+                measures.add(new Measure(column(measure.required("column").asText()), functions));
+            }
+            return new Part(keys, aggregates(), measures);
+        }
+
+        private Attribute column(String name) {
+            return scan.all().stream().filter(column -> column.name().equalsIgnoreCase(name)).findFirst()
+                    .orElseThrow(() -> new NotFromKeys(name + " is not a column of the table"));
         }
 
         /** Groups the aggregates into parts. There is a part for each key set that is in no larger key set. */
@@ -166,10 +258,8 @@ public final class Aggregates {
                 addColumns(expression, columns, grouped);
             }
             for (NamedExpression result : results) require(resultRefusal((Expression) result));
-            List<AggregateExpression> aggregates = new ArrayList<>();
-            for (NamedExpression result : results) DriverAggregation.addAggregates((Expression) result, aggregates);
             Map<AggregateExpression, Set<String>> columnsByAggregate = new LinkedHashMap<>();
-            for (AggregateExpression aggregate : aggregates) {
+            for (AggregateExpression aggregate : aggregates()) {
                 Set<String> aggregateColumns = new LinkedHashSet<>(grouped);
                 addColumns(aggregate, columns, aggregateColumns);
                 require(KeyAggregates.refusal(aggregate));
@@ -185,7 +275,7 @@ public final class Aggregates {
                     boolean first = sets.stream().filter(other -> other.containsAll(columnsOfAggregate)).findFirst().get() == set;
                     if (first) aggregatesOfPart.add(aggregate);
                 });
-                parts.add(new Part(columns.stream().filter(column -> set.contains(column.name())).toList(), aggregatesOfPart));
+                parts.add(new Part(columns.stream().filter(column -> set.contains(column.name())).toList(), aggregatesOfPart, List.of()));
             }
             return parts;
         }
@@ -237,14 +327,34 @@ public final class Aggregates {
                 Part part = parts.get(at);
                 KeyCounts keys = keyed(session, part, counting.sent.get(at), unknown);
                 List<Attribute> input = Scala.list(keys.output());
-                if (!part.aggregates.stream().allMatch(aggregate -> KeyAggregates.isExact(aggregate, input, part.keys.size(), keys.rows()))) {
-                    return null;
-                }
+                boolean isExact = part.aggregates.stream().allMatch(aggregate -> part.measureOf(aggregate) == null
+                        ? KeyAggregates.isExact(aggregate, input, part.keys.size(), keys.rows())
+                        : isExact(aggregate, part.measureOf(aggregate), input, keys.rows()));
+                if (!isExact) return null;
                 rowsOfParts.add(aggregated(session, part, keys));
             }
             List<Attribute> output = new ArrayList<>(groupOutput());
             for (Part part : parts) output.addAll(outputs(part));
             return projected(merged(rowsOfParts), output);
+        }
+
+        /**
+         * Returns whether an aggregate of a measure does not depend on the order of the rows of any group. {@code input} are the columns
+         * of {@code keys}.
+         */
+        private boolean isExact(AggregateExpression aggregate, Measure measure, List<Attribute> input, List<InternalRow> keys) {
+            BigInteger limit = KeyAggregates.limit(aggregate);
+            if (limit == null) return true;
+            boolean apart = grouping.stream().allMatch(expression -> Allowlist.isExact(expression.dataType()));
+            UnsafeProjection group = UnsafeProjection.create(Scala.seq(apart ? grouping : List.<Expression>of()), Scala.seq(input));
+            Map<InternalRow, BigInteger> bounds = new HashMap<>();
+            for (InternalRow key : keys) {
+                BigInteger bound = measure.bound(key, input);
+                if (bound == null) return false;
+                BigInteger ofGroup = bounds.merge(group.apply(key).copy(), bound, BigInteger::add);
+                if (ofGroup.compareTo(limit) >= 0) return false;
+            }
+            return true;
         }
 
         /**
@@ -257,6 +367,7 @@ public final class Aggregates {
             List<DataType> types = counts.types();
             for (Attribute key : part.keys) output.add(key.withNullability(true));
             output.add(Expressions.attribute(WEIGHT, DataTypes.LongType, false));
+            for (Measure measure : part.measures) output.addAll(measure.attributes());
             if (types.size() > output.size()) {
                 if (!isSummarized(part) || !unknown.isEmpty()) throw new IllegalStateException("a summary does not answer the aggregation");
                 output.add(Expressions.attribute(DISTINCT, DataTypes.LongType, false));
@@ -280,6 +391,9 @@ public final class Aggregates {
             for (Expression conjunct : scan.conjuncts) rows = new Filter(conjunct, rows);
             List<NamedExpression> results = new ArrayList<>(part.keys);
             results.add(Expressions.alias(Expressions.countAll(), WEIGHT));
+            for (Measure measure : part.measures) {
+                for (Expression partial : measure.computed()) results.add(Expressions.alias(partial, "partial" + results.size()));
+            }
             return new Aggregate(Scala.seq(part.keys), Scala.seq(results), rows, Option.empty());
         }
 
@@ -288,9 +402,11 @@ public final class Aggregates {
             List<Attribute> input = new ArrayList<>(Scala.list(counts.output()));
             Attribute weight = input.get(part.keys.size());
             List<Expression> aggregates = new ArrayList<>();
-            boolean isSummary = input.size() > part.keys.size() + 1;
+            boolean isSummary = part.measures.isEmpty() && input.size() > part.keys.size() + 1;
             for (AggregateExpression aggregate : part.aggregates) {
-                aggregates.add(isSummary ? KeyAggregates.overSummary(aggregate, weight, input.get(part.keys.size() + 1))
+                Measure measure = part.measureOf(aggregate);
+                aggregates.add(measure != null ? measure.over(aggregate)
+                        : isSummary ? KeyAggregates.overSummary(aggregate, weight, input.get(part.keys.size() + 1))
                         : KeyAggregates.overKeys(aggregate, weight));
             }
             if (counts.rows().size() <= DriverAggregation.MAX_ROWS && DriverAggregation.computes(grouping, aggregates)) {

@@ -49,8 +49,10 @@ final class IndexAnswer extends DecidedRows {
     static IndexAnswer of(Scan scan, Decision decision) {
         LogicalPlan original = scan.isListed() ? NarrowedRelations.overListed(scan, scan.aggregate) : scan.aggregate;
         String restriction = scan.readFirst.isEmpty() ? "" : decision.id();
+        Aggregates.Weighted weighted = decision.fields().has("sums")
+                ? Aggregates.Weighted.ofSums(scan, decision.fields().get("sums")) : Aggregates.Weighted.of(scan);
         return new IndexAnswer(
-                Aggregates.Weighted.of(scan), original, decision.id(), decision.text("label"), restriction, scan.top, new First());
+                weighted, original, decision.id(), decision.text("label"), restriction, scan.top, new First());
     }
 
     @Override

@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Coalesce;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -16,7 +17,9 @@ import org.apache.spark.sql.catalyst.expressions.If;
 import org.apache.spark.sql.catalyst.expressions.IsNull;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.Multiply;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.Or;
+import org.apache.spark.sql.catalyst.expressions.UnscaledValue;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Average;
@@ -25,10 +28,16 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Max;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Min;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Sum;
+import org.apache.spark.sql.catalyst.optimizer.DecimalAggregates$;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.DecimalType;
+import scala.Option;
 
 /**
  * The aggregate functions that can be computed from distinct keys and weights. Spark's own functions compute the results. {@code
@@ -102,7 +111,13 @@ final class KeyAggregates {
 
     private static String needsRows(AggregateFunction function) {
         List<String> types = Scala.list(function.children()).stream().map(child -> child.dataType().sql()).toList();
-        return function.prettyName() + " of " + String.join(", ", types) + " needs the rows";
+        String needs = function.prettyName() + " of " + String.join(", ", types) + " needs the rows";
+        return isSum(function) && Scala.list(function.children()).stream().anyMatch(child -> isFloating(child.dataType()))
+                ? needs + ", as it depends on their order: of decimals such as decimal(18,2), an index can hold the sums" : needs;
+    }
+
+    private static boolean isFloating(DataType type) {
+        return type.equals(DataTypes.FloatType) || type.equals(DataTypes.DoubleType);
     }
 
     private static boolean isSum(AggregateFunction function) {
@@ -131,7 +146,8 @@ final class KeyAggregates {
     /** Rewrites an aggregate over rows to one over keys and weights. */
     static Expression overKeys(AggregateExpression aggregate, Expression weight) {
         AggregateFunction function = aggregate.aggregateFunction();
-        if (aggregate.isDistinct() || function instanceof Min || function instanceof Max) return aggregate;
+        if (function instanceof Min || function instanceof Max) return aggregate;
+        if (aggregate.isDistinct()) return function instanceof Average ? optimized(aggregate) : aggregate;
         List<Expression> arguments = Scala.list(function.children());
         Expression present = new Sum(weightOfPresent(arguments, weight));
         Expression rows = new Coalesce(Scala.seq(List.of(
@@ -142,11 +158,45 @@ final class KeyAggregates {
             AggregateFunction total = (AggregateFunction) function.withNewChildren(Scala.seq(List.of(product)));
             return Expressions.cast(Expressions.aggregate(total, aggregate), function.dataType());
         }
-        return mean((DeclarativeAggregate) function, Expressions.aggregate(new Sum(product), aggregate), rows);
+        return mean(aggregate, Expressions.aggregate(new Sum(product), aggregate), rows);
     }
 
-    /** Returns the expression by which an average is computed from its sum and its count. */
-    private static Expression mean(DeclarativeAggregate function, Expression total, Expression rows) {
+    /** Returns the expression by which Spark computes an average from the sum and the number of its values. */
+    static Expression mean(AggregateExpression average, Expression total, Expression rows) {
+        return (Expression) optimized(average).transformUp(Scala.replacing(node -> {
+            if (!(node instanceof AggregateExpression added)) return null;
+            Expression sum = argument(added) instanceof UnscaledValue unscaled
+                    ? new UnscaledValue(Expressions.cast(total, longDecimal(unscaled.child()))) : total;
+            return evaluated((DeclarativeAggregate) added.aggregateFunction(), sum, rows);
+        }));
+    }
+
+    private static DataType longDecimal(Expression decimal) {
+        return new DecimalType(Decimal.MAX_LONG_DIGITS(), ((DecimalType) decimal.dataType()).scale());
+    }
+
+    /**
+     * Returns an average as Spark's optimizer computes it. Of decimals with few digits, it adds up the unscaled values in doubles,
+     * and scales the result.
+     */
+    private static Expression optimized(AggregateExpression average) {
+        DecimalAggregates$ rule = DecimalAggregates$.MODULE$;
+        Option<String> excluded = SQLConf.get().optimizerExcludedRules();
+        if (excluded.isDefined() && excluded.get().contains(rule.ruleName())) return average;
+        List<NamedExpression> results = List.of(Expressions.alias(average, "average"));
+        LogicalPlan plan = new Aggregate(Scala.seq(List.of()), Scala.seq(results), new OneRowRelation(), Option.empty());
+        return ((Alias) Scala.list(((Aggregate) rule.apply(plan)).aggregateExpressions()).get(0)).child();
+    }
+
+    /** Returns the aggregate that adds up the values of SUM or AVG when Spark executes it. */
+    private static AggregateExpression adding(AggregateExpression aggregate) {
+        if (!(aggregate.aggregateFunction() instanceof Average)) return aggregate;
+        List<AggregateExpression> added = new ArrayList<>();
+        DriverAggregation.addAggregates(optimized(aggregate), added);
+        return added.get(0);
+    }
+
+    private static Expression evaluated(DeclarativeAggregate function, Expression total, Expression rows) {
         Attribute sum = Scala.list(function.aggBufferAttributes()).get(0);
         Attribute count = Scala.list(function.aggBufferAttributes()).get(1);
         return (Expression) function.evaluateExpression().transform(Scala.replacing(node -> {
@@ -175,14 +225,16 @@ final class KeyAggregates {
         if (!hasExactProduct(argument(aggregate))) return false; // settings may have changed since the query was planned
         BigInteger rows = BigInteger.valueOf(keys.stream().mapToLong(key -> key.getLong(weight)).sum());
         BigInteger limit = limit(aggregate);
-        if (largestOfType(argument(aggregate).dataType()).multiply(rows).compareTo(limit) < 0) return true;
-        return largest(aggregate, input, keys).multiply(rows).compareTo(limit) < 0;
+        AggregateExpression adding = adding(aggregate);
+        if (largestOfType(argument(adding).dataType()).multiply(rows).compareTo(limit) < 0) return true;
+        return largest(adding, input, keys).multiply(rows).compareTo(limit) < 0;
     }
 
-    /** Returns the bound that the absolute value of a sum must stay below. For decimals it is unscaled. */
-    private static BigInteger limit(AggregateExpression aggregate) {
+    /** Returns the bound that the absolute value of a sum must stay below. For decimals it is unscaled. Null if nothing is added up. */
+    static BigInteger limit(AggregateExpression aggregate) {
+        if (!isSum(aggregate.aggregateFunction())) return null;
         boolean average = aggregate.aggregateFunction() instanceof Average;
-        if (argument(aggregate).dataType() instanceof DecimalType type) {
+        if (argument(adding(aggregate)).dataType() instanceof DecimalType type) {
             return BigInteger.TEN.pow(Math.min(DecimalType.MAX_PRECISION(), type.precision() + 10));
         }
         return BigInteger.TWO.pow(average ? DOUBLE_BITS : LONG_BITS);
@@ -206,7 +258,8 @@ final class KeyAggregates {
         return largest;
     }
 
-    private static BigInteger unscaled(Object value) {
+    /** Returns a number as an integer, without the decimal point. */
+    static BigInteger unscaled(Object value) {
         return value instanceof Decimal decimal
                 ? decimal.toJavaBigDecimal().unscaledValue() : BigInteger.valueOf(((Number) value).longValue());
     }

@@ -73,12 +73,15 @@ public final class Expressions {
         return new AggregateExpression(function, Complete$.MODULE$, false, like.filter(), NamedExpression$.MODULE$.newExprId());
     }
 
+    /** Returns an aggregate without FILTER and DISTINCT. */
+    public static AggregateExpression aggregate(AggregateFunction function) {
+        return new AggregateExpression(function, Complete$.MODULE$, false, Option.empty(), NamedExpression$.MODULE$.newExprId());
+    }
+
     /** Returns {@code count(1)}. */
     public static AggregateExpression countAll() {
         Expression literal = new Literal(1, DataTypes.IntegerType);
-        return new AggregateExpression(
-                new Count(Scala.seq(List.of(literal))), Complete$.MODULE$, false, Option.empty(),
-                NamedExpression$.MODULE$.newExprId());
+        return aggregate(new Count(Scala.seq(List.of(literal))));
     }
 
     /** Returns a plan that counts the rows of a plan. */

@@ -1,0 +1,205 @@
+"""Add up the partial aggregates of an index: one row for each key, in exact arithmetic.
+
+The rows of an index may hold the count, sum, minimum and maximum of other columns, for each key and block
+(`aggregate_columns`). If one index has all keys and all columns of the predicate, these partial aggregates answer a
+query without bitmaps. A file is left out if the index does not know its values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hive_bitmap.core.answering.index_rows import COUNT, GROUP, INCONSISTENT, IndexRows, index_rows
+from hive_bitmap.core.answering.tally import Counts, grouped, require_small
+from hive_bitmap.core.index import lookup as shards
+from hive_bitmap.core.index.aggregate_columns import SUM_DIGITS, Aggregate
+from hive_bitmap.core.index.partial_aggregates import fitting, summable
+from hive_bitmap.core.planning.settings import ANSWER_BYTES
+from hive_bitmap.core.predicates.nodes import TRUE, Predicate
+from hive_bitmap.core.selecting.candidates import Lookup, restrict
+from hive_bitmap.core.selecting.key_matches import MatchingKeys
+from hive_bitmap.core.selecting.lookup_units import Flags, Longs, LookupUnit
+from hive_bitmap.errors import CorruptIndex, Unsupported
+
+ANY_KEY = ""  # a unit has the index under this name, even if a query names no column of the index
+_CODE = "code"
+
+
+class TooWide(Unsupported):
+    """A sum has more digits than an index stores."""
+
+
+@dataclass(frozen=True)
+class AddedUp:
+    """Sums of partial aggregates, and the files that they leave out.
+
+    `sums` is None if all files are left out.
+    """
+
+    sums: pa.Table | None
+    left_out: tuple[int, ...] = ()  # positions in `LookupUnit.paths`
+
+
+class _UnknownValues(Exception):
+    """Some files have rows whose aggregates are unknown; `files` flags these files."""
+
+    def __init__(self, files: Flags) -> None:
+        super().__init__("the values of some files are unknown")
+        self.files = files
+
+
+def add_up(
+    lookup: Lookup,
+    matching_keys: MatchingKeys,
+    keys: Sequence[str],
+    aggregates: Sequence[Aggregate],
+    limit: int = ANSWER_BYTES,
+    groups: Sequence[int] | None = None,
+) -> AddedUp:
+    """Add up the aggregates of the matching rows by key.
+
+    The unit must have one index, also under the name ANY_KEY. This index must cover every file, and have the keys (in
+    lower case), the columns of the predicate, and the aggregates, among them the count of each aggregated column. The
+    predicate must be exact in every file, and no row may be deleted. The sums have only keys that occur. Their columns
+    are `keys`, COUNT (int64) and the stored columns of the aggregates. `groups` gives each file the number of a group:
+    each group of files is added up separately, and GROUP (int64) comes before COUNT. Raises TooWide, TooLarge for more
+    keys than fit in `limit` bytes, and CorruptIndex.
+    """
+    files = range(len(lookup.unit.paths))
+    try:
+        return AddedUp(_sums(lookup.unit, lookup.predicate, matching_keys, keys, aggregates, limit, groups))
+    except _UnknownValues as e:
+        known = np.flatnonzero(~e.files).tolist()
+        left_out = tuple(file for file in files if e.files[file])
+    if not known:
+        return AddedUp(None, left_out)
+    unit = restrict(lookup, known).unit
+    groups = None if groups is None else [groups[file] for file in known]
+    return AddedUp(_sums(unit, lookup.predicate, matching_keys, keys, aggregates, limit, groups), left_out)
+
+
+def merge_sums(tables: Sequence[pa.Table], aggregates: Sequence[Aggregate]) -> pa.Table:
+    """Add up tables of keys, COUNT and partial aggregates.
+
+    The result has each key once, and the columns of the first table. Raises TooWide.
+    """
+    schema = tables[0].schema
+    stored = {aggregate.field.name: aggregate for aggregate in aggregates}
+    together = pa.concat_tables([table.select(schema.names) for table in tables]).combine_chunks()
+    _require_sums(together, aggregates)
+    functions = {COUNT: "sum"}
+    for name, aggregate in stored.items():
+        functions[name] = "sum" if aggregate.function == "count" else aggregate.function
+        if aggregate.function == "sum" and together.num_rows:
+            place = schema.get_field_index(name)
+            together = together.set_column(place, name, summable(together[name], together.num_rows))
+    keys = [name for name in schema.names if name not in functions]
+    merged = grouped(together, keys, list(functions.items()))
+    columns = [merged[name].combine_chunks() for name in schema.names]
+    fitted = [
+        fitting(column, field.type) if field.name in stored else column
+        for column, field in zip(columns, schema, strict=True)
+    ]
+    sums = pa.Table.from_arrays(fitted, schema=schema)
+    _require_sums(sums, aggregates)
+    return sums
+
+
+def _require_sums(rows: pa.Table, aggregates: Sequence[Aggregate]) -> None:
+    """Raise TooWide if a sum is NULL although values were added."""
+    for aggregate in aggregates:
+        if aggregate.function == "sum":
+            count = rows[Aggregate("count", aggregate.column).field.name]
+            if pc.any(pc.and_(pc.is_null(rows[aggregate.field.name]), pc.greater(count, 0)), min_count=0).as_py():
+                raise TooWide(f"{aggregate} has more than {SUM_DIGITS} digits")
+
+
+def _sums(
+    unit: LookupUnit,
+    predicate: Predicate,
+    matching_keys: MatchingKeys,
+    keys: Sequence[str],
+    aggregates: Sequence[Aggregate],
+    limit: int,
+    groups: Sequence[int] | None,
+) -> pa.Table:
+    """Add up the aggregates of a unit. Raises _UnknownValues, and the errors of `add_up`."""
+    grouping = [] if groups is None else [pa.field(GROUP, pa.int64())]
+    fields = [*(unit.parts[key].key.with_name(key) for key in keys), *grouping, pa.field(COUNT, pa.int64())]
+    schema = pa.schema([*fields, *(aggregate.field for aggregate in aggregates)])
+    compute = partial(_all_sums, unit, predicate, matching_keys, keys, aggregates, schema, limit, groups)
+    if predicate != TRUE:
+        return compute()
+    numbers = None if groups is None else tuple(groups)
+    cache_key = (unit.parts[ANY_KEY].shards, unit.paths, tuple(schema), numbers)
+    return require_small(shards.cached(cache_key, compute), limit)
+
+
+def _all_sums(
+    unit: LookupUnit,
+    predicate: Predicate,
+    matching_keys: MatchingKeys,
+    keys: Sequence[str],
+    aggregates: Sequence[Aggregate],
+    schema: pa.Schema,
+    limit: int,
+    groups: Sequence[int] | None,
+) -> pa.Table:
+    group = None if groups is None else np.array(groups, np.int64)[unit.file]
+    sums = Counts(schema.empty_table(), limit, partial(merge_sums, aggregates=aggregates))
+    in_blocks, unknown = np.zeros(len(unit.rows), np.int64), np.zeros(len(unit.paths), bool)
+    fields = [aggregate.field for aggregate in aggregates]
+    for rows in index_rows(unit, list(keys) or [ANY_KEY], predicate, matching_keys):
+        in_blocks += np.bincount(rows.block, rows.cardinality, len(in_blocks)).astype(np.int64)
+        chosen = np.flatnonzero(rows.true)
+        stored = shards.stored_columns(*rows.shard, rows.group, fields).take(pa.array(rows.number[chosen]))
+        is_unknown = _unknown(stored, aggregates, rows.cardinality[chosen])
+        unknown[unit.file[rows.block[chosen[is_unknown]]]] = True
+        if not unknown.any():
+            sums.add(_of_row_group(rows, chosen, stored, keys, group, aggregates))
+    if (in_blocks > unit.rows).any() or (predicate == TRUE and (in_blocks != unit.rows).any()):
+        raise CorruptIndex(INCONSISTENT)
+    if unknown.any():
+        raise _UnknownValues(unknown)
+    return sums.total()
+
+
+def _unknown(stored: pa.Table, aggregates: Sequence[Aggregate], rows: Longs) -> Flags:
+    """Return for each index row whether the values of an aggregated column are unknown.
+
+    `rows` has the number of base rows of each index row. Raises CorruptIndex if more values were counted.
+    """
+    unknown = np.zeros(stored.num_rows, bool)
+    for aggregate in aggregates:
+        if aggregate.function == "count":
+            counts = stored[aggregate.field.name]
+            unknown |= counts.is_null().to_numpy()
+            if (pc.fill_null(counts, 0).to_numpy() > rows).any():
+                raise CorruptIndex(INCONSISTENT)
+    return unknown
+
+
+def _of_row_group(
+    rows: IndexRows,
+    chosen: Longs,
+    stored: pa.Table,
+    keys: Sequence[str],
+    group: Longs | None,
+    aggregates: Sequence[Aggregate],
+) -> pa.Table:
+    """Add up the aggregates of the chosen rows of a row group; `stored` has a row for each of them."""
+    run = rows.run[chosen] if keys else np.zeros(len(chosen), np.int64)
+    width = 1 if group is None else int(group.max(initial=0)) + 1
+    number = 0 if group is None else group[rows.block[chosen]]
+    columns = {_CODE: pa.array(run * width + number), COUNT: pa.array(rows.cardinality[chosen], pa.int64())}
+    merged = merge_sums([pa.table(columns | {name: stored[name] for name in stored.column_names})], aggregates)
+    runs, numbers = np.divmod(merged[_CODE].to_numpy(), width)
+    grouping = {} if group is None else {GROUP: pa.array(numbers)}
+    of_keys = {key: rows.keys[key].take(pa.array(runs)) for key in keys}
+    return pa.table(of_keys | grouping | {name: merged[name] for name in merged.column_names if name != _CODE})

@@ -1,0 +1,196 @@
+"""Adding up partial aggregates of shards, without Spark, with Python's integers over the rows as the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Context, Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hive_bitmap.core.answering.answer_size import TooLarge
+from hive_bitmap.core.answering.index_rows import COUNT, GROUP
+from hive_bitmap.core.answering.partial_sums import ANY_KEY, TooWide, add_up
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.index.aggregate_columns import FUNCTIONS, Aggregate
+from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.core.index.table_schema import key_fields
+from hive_bitmap.core.indexing.group_indexing import Group, index_group
+from hive_bitmap.core.indexing.staged_values import ReadOptions
+from hive_bitmap.core.predicates.nodes import TRUE, And, Compare, IsNull, Predicate
+from hive_bitmap.core.selecting.candidates import Lookup
+from hive_bitmap.core.selecting.lookup_units import IndexPart, LookupUnit
+from hive_bitmap.errors import CorruptIndex
+from tests.core.selecting.lookups import lookup_of
+from tests.core.selecting.test_select import Row, truth
+
+KEY_COLUMNS = (Column("k", "int"), Column("s", "string"))
+TYPES = {
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "decimal(9,2)": pa.decimal128(9, 2),
+    "decimal(38,3)": pa.decimal128(38, 3),
+}
+EXACT = Context(prec=200)
+PREDICATES: list[Predicate] = [
+    TRUE,
+    Compare("k", ">", 0),
+    IsNull("k", False),
+    And((Compare("k", "<=", 1), Compare("s", "=", "a"))),
+    Compare("k", "=", 77),
+]
+
+
+def lookup_of_files(
+    folder: Path, files: Sequence[list[Row]], type: str, predicate: Predicate, unreadable: frozenset[int] = frozenset()
+) -> tuple[Lookup, list[Aggregate]]:
+    """Index files with the keys k and s and all aggregates of v; the `unreadable` files have texts for v."""
+    columns = (*KEY_COLUMNS, Column("v", type))
+    paths = []
+    for number, rows in enumerate(files):
+        values = [row["v"] for row in rows]
+        texts = [None if value is None else "12" for value in values]
+        table = pa.table(
+            {
+                "k": pa.array([row["k"] for row in rows], pa.int32()),
+                "s": pa.array([row["s"] for row in rows], pa.string()),
+                "v": pa.array(texts, pa.string()) if number in unreadable else pa.array(values, TYPES[type]),
+            }
+        )
+        pq.write_table(table, folder / f"{number}.parquet", row_group_size=4)
+        paths.append(f"file:{folder}/{number}.parquet")
+    aggregates = [Aggregate(function, columns[2]) for function in FUNCTIONS]
+    definition = Definition(
+        name="both", database="db", table="t", columns=columns[:2], aggregates=(Aggregate("count"), *aggregates)
+    )
+    group = Group(
+        paths=tuple(paths),
+        bytes=1,
+        read_options=ReadOptions("parquet", columns, "UTC"),
+        schema_crc=1,
+        definitions=(definition,),
+        folders=(f"file:{folder}",),
+    )
+    report = index_group(group)[0]
+    shards = ((f"file:{folder}/{report.shard}", report.written.size),) if report.shard else ()
+    parts = {
+        name: IndexPart(index="both", key=field, encoding="gap", shards=shards, files=np.arange(len(files)))
+        for field in key_fields(definition)
+        for name in ([field.name, ANY_KEY] if field.name == "k" else [field.name])
+    }
+    counts = [len(offsets) for offsets in report.files["offsets"]]
+    flat = {
+        name: report.files[stored].combine_chunks().flatten().to_numpy()
+        for name, stored in (("offset", "offsets"), ("length", "lengths"), ("rows", "rows"))
+    }
+    unit = LookupUnit(paths=tuple(paths), file=np.repeat(np.arange(len(files)), counts), **flat, parts=parts)
+    return lookup_of(unit, predicate), aggregates
+
+
+def unscaled(value: Any) -> int | None:
+    """Return a value times 1000; sums of integers are decimals."""
+    return None if value is None else int(Decimal(value).scaleb(3, EXACT))
+
+
+def expected(
+    files: Sequence[list[Row]], predicate: Predicate, keys: Sequence[str], groups: Sequence[int] | None, left: set[int]
+) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    by_key: dict[tuple[Any, ...], list[int | None]] = {}
+    for number, rows in enumerate(files):
+        for row in rows if number not in left else []:
+            if truth(predicate, row):
+                key = tuple(row[name] for name in keys) + (() if groups is None else (groups[number],))
+                by_key.setdefault(key, []).append(unscaled(row["v"]))
+    sums = {}
+    for key, values in by_key.items():
+        known = [value for value in values if value is not None]
+        total = (sum(known), len(known), min(known), max(known)) if known else (None, 0, None, None)
+        sums[key] = (1000 * len(values), *total[:1], 1000 * total[1], *total[2:])
+    return sums
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[str, list[list[Row]]]:
+    type = draw(st.sampled_from(sorted(TYPES)))
+    if type in ("int", "bigint"):
+        bound = 1 << (31 if type == "int" else 63)
+        value: st.SearchStrategy[Any] = st.integers(-bound, bound - 1) | st.sampled_from([-bound, bound - 1])
+    else:
+        digits, scale = (9, 2) if type == "decimal(9,2)" else (38, 3)
+        most = 10 ** (digits if type == "decimal(9,2)" else 37) - 1  # thirty rows of 37 digits have sums of 38 or more
+        whole = st.integers(-most, most) | st.sampled_from([-most, most])
+        value = whole.map(lambda number: Decimal(number).scaleb(-scale, EXACT))
+    row = st.fixed_dictionaries(
+        {"k": st.sampled_from([None, -1, 0, 1, 2]), "s": st.sampled_from([None, "a", "b"]), "v": st.none() | value}
+    )
+    return type, draw(st.lists(st.lists(row, min_size=1, max_size=10), min_size=1, max_size=3))
+
+
+@given(
+    tables(),
+    st.sampled_from(PREDICATES),
+    st.sampled_from([(), ("k",), ("s",), ("k", "s"), ("s", "k")]),
+    st.none() | st.lists(st.integers(0, 2), min_size=3, max_size=3),
+    st.frozensets(st.integers(0, 2), max_size=2),
+)
+@settings(max_examples=60)
+def test_sums_are_those_of_python(
+    tmp_path: Path,
+    table: tuple[str, list[list[Row]]],
+    predicate: Predicate,
+    keys: tuple[str, ...],
+    numbers: list[int] | None,
+    unreadable: frozenset[int],
+) -> None:
+    type, files = table
+    groups = None if numbers is None else numbers[: len(files)]
+    lookup, aggregates = lookup_of_files(tmp_path, files, type, predicate, unreadable)
+    has_rows = {number for number, rows in enumerate(files) if any(truth(predicate, row) for row in rows)}
+    left = {number for number in unreadable if number in has_rows}
+    wanted = expected(files, predicate, keys, groups, left)
+    for _ in range(2):  # the second time from memory
+        try:
+            found = add_up(lookup, {}, keys, aggregates, groups=groups)
+        except TooWide:
+            assert any(abs(row[1] or 0) >= 10**38 for row in wanted.values())
+            return
+        assert set(found.left_out) == left and all(abs(row[1] or 0) < 10**38 for row in wanted.values())
+        if found.sums is None:
+            assert left == set(range(len(files))) and not wanted
+            return
+        names = [*keys, *([] if groups is None else [GROUP]), COUNT, *(a.field.name for a in aggregates)]
+        assert found.sums.column_names == names
+        assert [field.type for field in found.sums.schema][-4:] == [aggregate.field.type for aggregate in aggregates]
+        rows = [tuple(row.values()) for row in found.sums.to_pylist()]
+        width = len(names) - 5
+        assert {row[:width]: tuple(map(unscaled, row[width:])) for row in rows} == wanted and len(rows) == len(wanted)
+
+
+def test_a_sum_of_39_digits_is_refused(tmp_path: Path) -> None:
+    most = Decimal(10**38 - 1).scaleb(-3, EXACT)
+    for rows in (2, 9):  # within a block, and in blocks that each hold a sum
+        files = [[{"k": 1, "s": "a", "v": most} for _ in range(rows // 2)] for _ in range(2)]
+        lookup, aggregates = lookup_of_files(tmp_path, files, "decimal(38,3)", TRUE)
+        with pytest.raises(TooWide, match=r"sum\(v\) has more than 38 digits"):
+            add_up(lookup, {}, ("k",), aggregates)
+        counted = add_up(lookup, {}, ("k",), [aggregate for aggregate in aggregates if aggregate.function != "sum"])
+        assert counted.sums is not None and counted.sums["_max_of_v"].to_pylist() == [most]
+
+
+def test_sums_have_a_limit_and_miss_no_rows(tmp_path: Path) -> None:
+    files = [[{"k": n, "s": "a", "v": n} for n in range(40)] for _ in range(2)]
+    lookup, aggregates = lookup_of_files(tmp_path, files, "int", Compare("k", "<", 30))
+    with pytest.raises(TooLarge):
+        add_up(lookup, {}, ("k",), aggregates, limit=1000)
+    assert add_up(lookup, {}, (), aggregates, limit=1000).sums is not None
+    rows = lookup.unit.rows.copy()
+    rows[0] += 1
+    with pytest.raises(CorruptIndex):
+        add_up(lookup_of(replace(lookup.unit, rows=rows), TRUE), {}, ("k",), aggregates)
