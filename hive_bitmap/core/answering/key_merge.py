@@ -229,8 +229,8 @@ class _CountedUnit:
     def _add(self, places: Longs, counts: Longs) -> None:
         """Add counts to the numbers of rows counted so far.
 
-        `places` has an item for each of `counts`: the position of its block in the unit or, without a predicate, of its
-        file.
+        `places` has an item for each of `counts`: the number of a block in the unit if the lookup has a predicate, else
+        the number of a file in the unit.
         """
         self._counted += np.bincount(places, counts, len(self._counted)).astype(np.int64)
 

@@ -172,8 +172,8 @@ def keys_of_group(
 def is_countable(unit: LookupUnit, keys: Sequence[str]) -> bool:
     """Return whether `tally` can count the rows of a unit by these columns.
 
-    The grouping columns `keys` must be in one index, or in two indexes, one of which has few keys. If a column has no
-    index, the result is true: Spark then reads the files of the unit.
+    `tally` can do so if the columns `keys` are all in one index, or in two indexes of which one has few keys. The
+    result is also true if one of the columns has no index in the unit: Spark then reads the files, without `tally`.
     """
     if any(key not in unit.parts for key in keys):
         return True  # Spark reads the files of such a unit, so `tally` counts nothing of it

@@ -192,9 +192,9 @@ class _PlacedBytes:
 
 @dataclass(frozen=True)
 class StoredBitmaps:
-    """Bitmaps in their stored columns.
+    """Bitmaps that stay encoded in memory.
 
-    The encoding's `decode_into` decodes the bitmaps at each use.
+    `columns` are the stored columns. The encoding's `decode_into` decodes the bitmaps at each use.
     """
 
     columns: Sequence[pa.Array]

@@ -94,7 +94,10 @@ def decode_into(
 
 
 def to_cached(columns: Sequence[pa.Array]) -> CachedBitmaps:
-    """Return the bitmaps for the cache, in their stored columns."""
+    """Return the bitmaps in the form that is cached.
+
+    The stored columns are cached unchanged. Each use decodes them.
+    """
     return StoredBitmaps(columns, decode_into)
 
 

@@ -27,9 +27,10 @@ BLOCK_BYTES = 4 << 20  # a block ends before the first unit that starts so many 
 class Blocks:
     """All blocks of one file in file order.
 
-    Blocks without rows are included. The arrays are int64, with one entry for each block. `offset` is the byte that
-    identifies a block; readers assign the block to a split by this byte. The module of the format says which byte
-    `offset` is. `length` is the size of the block in bytes, `rows` its number of rows, `start` its first byte.
+    Blocks without rows are included. The arrays are int64, with one entry for each block. `offset` is the position of
+    the byte that identifies a block; readers assign the block to a split by this byte. The module of the format says
+    which byte `offset` is. `length` is the size of the block in bytes, `rows` its number of rows, and `start` the
+    position of its first byte.
     """
 
     offset: npt.NDArray[np.int64]

@@ -1,6 +1,6 @@
 """ORC: a block is a stripe.
 
-A stripe is identified by its first byte. The file footer lists the stripes, see `StripeInformation` in
+A stripe is identified by the position of its first byte. The file footer lists the stripes, see `StripeInformation` in
 https://orc.apache.org/specification/ORCv1/.
 """
 
@@ -62,7 +62,7 @@ Located = tuple[str, Conversion] | None
 def blocks(handle: OrcHandle) -> Blocks:
     """Return the stripes of the file.
 
-    `offset` is the first byte of a stripe. `length` includes index, data and stripe footer.
+    `offset` is the position of a stripe. `length` includes index, data and stripe footer.
     """
     with decoding("its list of stripes"):
         stripes = list(footer(handle.source).iter_stripes())

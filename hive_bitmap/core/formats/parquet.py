@@ -1,7 +1,7 @@
 """Parquet: a block is a row group.
 
-A row group is identified by the first byte of the first data page of its first column, after the dictionary page. By
-this byte, Hive's reader assigns a row group to a split, see
+A row group is identified by the position of the first data page of its first column, after the dictionary page. By this
+position, Hive's reader assigns a row group to a split, see
 https://github.com/apache/hive/blob/rel/release-2.3.9/ql/src/java/org/apache/hadoop/hive/ql/io/parquet/ParquetRecordReaderBase.java.
 """
 
@@ -45,7 +45,7 @@ __all__ = [
 def blocks(handle: ParquetHandle) -> Blocks:
     """Return the row groups of the file.
 
-    The `offset` of a row group is the first byte of the first data page of its first column. `length` is its compressed
+    The `offset` of a row group is the position of the first data page of its first column. `length` is its compressed
     size.
     """
     with decoding("its list of row groups"):

@@ -5,9 +5,9 @@ their numbers, and decodes only the pages with selected rows. Otherwise pyarrow 
 selected rows are taken. Measured with seven columns on one thread, DuckDB against pyarrow: 0.10 s against 0.20 s for 1
 % of the rows, 0.36 s against 0.24 s for half of the rows.
 
-For at most FEW_ROWS rows, the query of DuckDB has the row numbers as literals, and one query can read several files.
-Measured with nine columns, one query with literals takes 3 ms for a row of each file; a query with a semi-join for each
-file takes 5.5 ms. The semi-join is faster from a hundred rows on.
+At most FEW_ROWS row numbers are literals of DuckDB's query, and one such query can read several files. More row numbers
+are joined by a semi-join, in a query for each file. Measured with nine columns and one row in each file, literals take
+3 ms per file, and semi-joins 5.5 ms per file. From a hundred rows on, the semi-join is faster.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """SequenceFile layout: a unit is the records after one sync marker.
 
-Consecutive units form a block of the index (`formats/blocks`). A unit is identified by the first byte of the marker's
+Consecutive units form a block of the index (`formats/blocks`). A unit is identified by the position of the marker's
 escape. The records between the header and the first marker are a unit too, identified by the end of the header. A
 reader reads the records after every marker that starts in the reader's split, up to the next marker. In a
 block-compressed file, each compressed block has a marker and states its number of records. In other files, records are

@@ -1,6 +1,6 @@
 """Text layout: a unit is a line.
 
-A line is identified by its first byte. Lines end at \\n, \\r or \\r\\n, as in Hadoop. Hadoop's rule is
+A line is identified by the position of its first byte. Lines end at \\n, \\r or \\r\\n, as in Hadoop. Hadoop's rule is
 `readDefaultLine` in
 https://github.com/apache/hadoop/blob/rel/release-3.4.1/hadoop-common-project/hadoop-common/src/main/java/org/apache/hadoop/util/LineReader.java.
 

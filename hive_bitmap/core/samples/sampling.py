@@ -170,11 +170,12 @@ class SampleItem:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """The cost of the sampled blocks as part of a whole shard.
+    """The size and write time of the index rows of sampled blocks.
 
-    `data` and `cardinalities` are bytes that grow with the table. In addition, each row group takes `group_overhead`
-    bytes, and each file of cardinalities takes `cardinality_overhead` bytes. `groups` is the number of row groups that
-    the index rows fill, `seconds` the time to write them.
+    For a COMPACT index, these are the share of the sampled blocks in a simulated whole shard. `data` and
+    `cardinalities` are bytes that grow with the table. In addition, each row group takes `group_overhead` bytes, and
+    each file of cardinalities takes `cardinality_overhead` bytes. `groups` is the number of row groups that the index
+    rows fill, which may be a fraction. `seconds` is the time to write the index rows.
     """
 
     data: float = 0.0
@@ -337,7 +338,7 @@ def _count_values(keys: pa.ChunkedArray, values: Sequence[str]) -> _ValueCounts:
 def _cost(path: str, rows: pa.Table, item: SampleItem) -> Cost:
     """Measure the cost of the index rows `rows` by writing shards to `path`.
 
-    For COMPACT, a whole shard is simulated, and the result is the part of its cost that falls to the sampled blocks.
+    For COMPACT, a whole shard is simulated, and the result is the share of the sampled blocks in its cost.
     """
     definition, keys, sampled = item.definition, item.definition.column_names, len(item.blocks)
     smallest = index_rows(definition, rows.select(keys).slice(0, 1), rows[BUCKET.name][0].as_py(), 4)

@@ -95,10 +95,11 @@ def _bytes(group: Sequence[int], segments: Sequence[Sized]) -> float:
 def neighbours(shards: Sequence[int], fill: Sequence[float], paths: Sequence[frozenset[str]]) -> list[list[int]]:
     """Group neighbouring shards that fit into one shard and share no path.
 
-    `shards` has numbers of shards; neighbours follow each other in this order. `fill` has the fill of each shard by
-    number, 1 for a full shard. `paths` has the base files of each shard that other shards have too. A shard without a
-    fitting neighbour is in no group. Each group except the last fills more than half a shard, so that a merged shard is
-    rarely merged again.
+    `shards` has numbers of shards; neighbours follow each other in this order. `fill` and `paths` have an item for each
+    number of a shard. `fill` is 1 for a full shard. `paths` has those files of the shard that have several manifest
+    rows, because partitions share a folder; every other file is in one shard only. A shard without a fitting neighbour
+    is in no group. Each group except the last fills more than half a shard, so that a merged shard is rarely merged
+    again.
     """
     groups: list[list[int]] = [[]]
     filled, group_paths = 0.0, frozenset[str]()

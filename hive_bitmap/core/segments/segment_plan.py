@@ -244,10 +244,11 @@ def plan(
 
 @dataclass(frozen=True)
 class _Part:
-    """A part of a new segment, from an old segment or from files to index.
+    """A part of a new segment.
 
-    `segment` is the number of the old segment, whose kept files are the part; -1 if there is none. `read` has the
-    numbers of the listed files to index.
+    The part consists either of the kept files of an old segment, or of files to index. `segment` is the number of the
+    old segment; -1 for files to index. `read` has the numbers of the files to index, as listed; it is empty for an old
+    segment.
     """
 
     segment: int = -1

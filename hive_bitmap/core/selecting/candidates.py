@@ -113,9 +113,9 @@ class Lookup:
         return frozenset(self.described["nested"][file].as_py() or ())
 
     def starts(self, file: int) -> Longs | None:
-        """Return the first byte of each block of a file.
+        """Return where each block of a file starts, in bytes.
 
-        Return None if an older build did not record these bytes.
+        Return None if an older build did not record these positions.
         """
         starts = self.described["starts"][file].as_py()
         return None if starts is None else np.array(starts, np.int64)
@@ -167,8 +167,8 @@ def choose_indexes(
     Return the indexes by lower-case column name. A BITMAP index is preferred to a COMPACT index, and an index with
     fewer columns to an index with more columns. `keys` are lower-case names of grouping keys, which only a BITMAP index
     serves. An index with all keys is preferred to all other indexes, and best is an index with all keys and all tested
-    columns: such an index counts without bitmaps. Without tested columns and keys, any index is returned under the name
-    "", because each index records the number of rows.
+    columns: such an index counts without bitmaps. Without tested columns and keys, a single index is returned under the
+    name "". It can be any of the indexes, because each index records the number of rows.
     """
     tested = {column.lower() for column in columns_of(predicate)}
     ordered = sorted(definitions, key=lambda d: (not d.has_bitmaps, len(d.columns), d.name))

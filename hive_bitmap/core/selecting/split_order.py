@@ -109,10 +109,10 @@ def _numbers(results: LookupResults) -> Mapping[tuple[int, str], int]:
 
 
 def block_starts(lookup: Lookup, file: int, blocks: int) -> Longs | None:
-    """Return the first byte of each block of a file.
+    """Return where each block of a file starts, in bytes.
 
-    `file` is the number of the file in the lookup, and `blocks` the number of its blocks. Return None if the index
-    lacks these bytes, or if they are in a wrong order.
+    `file` is the number of the file in the lookup, and `blocks` says how many blocks the file has. Return None if the
+    index lacks these positions, or if they are in a wrong order.
     """
     starts = lookup.starts(file)
     is_complete = starts is not None and len(starts) == blocks and bool((np.diff(starts) > 0).all())

@@ -137,8 +137,8 @@ def _chosen(
     """Return the index of each column that the predicate `tree` tests.
 
     Each of `indexes` has its table, its definition, and why it cannot be used ("" if it can). If the predicate tests no
-    indexed column, the result has any index, under the name "": each index records the number of rows. Raises NotFound
-    if no index can be used.
+    indexed column, the result is a single usable index, under the name "". It can be any of them, because each index
+    records the number of rows. Raises NotFound if no index can be used.
     """
     usable = [definition for _, definition, why in indexes if not why]
     if usable:

@@ -90,8 +90,8 @@ def _line(number: int, indexed: Fingerprint, ranges: Sequence[int]) -> str:
 def _ranges(selected: npt.NDArray[np.bool_], starts: Longs | None, size: int) -> list[int]:
     """Return begin and end of each run of selected blocks, as bytes in the file.
 
-    `starts` has the first byte of each block, and `size` is the size of the file. If `starts` is None and any block is
-    selected, the range is the whole file.
+    `starts` has the position of each block in bytes, and `size` is the size of the file. If `starts` is None and any
+    block is selected, the range is the whole file.
 
     >>> _ranges(np.array([True, True, False, True]), np.array([4, 10, 20, 30]), 50)
     [4, 20, 30, 50]

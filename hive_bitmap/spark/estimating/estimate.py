@@ -184,11 +184,11 @@ def estimate(
 ) -> list[Estimate]:
     """Estimate the size, build time and usefulness of indexes.
 
-    `columns` has an item for each index, as in `build`. The share `sample` of the blocks is indexed, but at least four
-    blocks, and the footers of all files are read. Each index is estimated as if it were built alone. An index that is
-    built together with large indexes may have more shards. `values` maps a column name in lower case to some values, as
-    text, that queries compare the column with; for an index of this column alone, the shares of these values are
-    estimated too. Raise NotFound, Unsupported or InvalidProperty as `build` does.
+    `columns` has an item for each index, as in `build`. The footers of all files are read, and a sample of the blocks
+    is indexed: the share `sample` of all blocks, but at least four blocks. Each index is estimated as if it were built
+    alone. An index that is built together with large indexes may have more shards. `values` maps a column name in lower
+    case to some values, as text, that queries compare the column with; for an index of this column alone, the shares of
+    these values are estimated too. Raise NotFound, Unsupported or InvalidProperty as `build` does.
     """
     if not 0 < sample <= 1:
         raise InvalidProperty(f"sample is {sample}, but must be a share of the blocks above 0 and at most 1")

@@ -455,11 +455,11 @@ def _delete(folders: Sequence[str], root: _Root, this_metastore: str) -> Iterato
 
 
 def _empty(root: _Root, had_generations: bool, dry_run: bool, this_metastore: str) -> Iterator[Leftover]:
-    """Remove the root of a dropped index if the root has no generations.
+    """Remove the root of a dropped index if no generations are left.
 
-    `had_generations` says whether the root had generations before they were deleted in this run; the deletions were
-    reported then. With `dry_run`, nothing is removed. Yield a report if the root had no generations, or if it cannot be
-    removed.
+    `had_generations` says whether this run has found unused generations in the root. If so, their deletion is already
+    reported, so a report is yielded only if the root cannot be removed. Otherwise, the removal itself is reported, and
+    a root in which a build may still work is kept. With `dry_run`, nothing is removed.
     """
     definition = root.definition
     owner = roots.owner(definition.root)

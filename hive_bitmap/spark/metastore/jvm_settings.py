@@ -1,7 +1,8 @@
 """Read the settings of a classic session through py4j.
 
-These are settings of Spark and of Hadoop. The server's settings limit those of the session (`security_settings`). All
-functions but `with_startup` need a session for which `jvm_reader.available` is true.
+These are settings of Spark and of Hadoop. The settings of the server (the Spark application) limit those of the
+session, see `security_settings`. All functions but `with_startup` need a session for which `jvm_reader.available` is
+true.
 """
 
 from __future__ import annotations
@@ -55,9 +56,9 @@ def _enforced(spark: SparkSession, settings: Mapping[str, str]) -> dict[str, str
 
 @lru_cache(maxsize=8)
 def _of_server(context: SparkContext) -> dict[str, str]:
-    """Return the server's values of the settings in `security_settings`.
+    """Return the values of `security_settings.NAMES` in the configuration of a SparkContext.
 
-    No session can change the server's configuration.
+    No session can change this configuration.
     """
     conf: Any = context._conf  # `getConf` copies it, with two calls for each setting
     names = [prefix + name for name in security_settings.NAMES for prefix in ("spark.", "")]

@@ -82,10 +82,11 @@ def _jvm_error_class() -> Any:
 
 
 def _node_above_scan(frame: DataFrame) -> str:
-    """Return what a plan has besides a scan and a choice of columns.
+    """Return which node of a plan may hide or change scanned rows.
 
-    The result is the name of the first node above the scan that is not a choice of columns, or "an expression" if
-    columns are computed. Return "" if there is neither.
+    The nodes are checked from the top down to the scan. A projection that only chooses columns is harmless. The result
+    describes the first harmful node: "an expression" for a projection that computes columns, else the node's name.
+    Return "" if all nodes are harmless.
     """
     plan: Any = frame._jdf.queryExecution().optimizedPlan()
     while plan.nodeName() == "Project":
@@ -117,9 +118,10 @@ def _node_above_scan_by_text(frame: DataFrame) -> str:
 
 
 def added_in(plan: str) -> str:
-    r"""Return what the text of an optimized plan has besides a plain scan.
+    r"""Return which node in the text of a plan may hide or change scanned rows.
 
-    Return "" if the plan has only a scan and a choice of columns.
+    The result is as in `_node_above_scan`, but "nothing that is shown" for an empty text. A projection that the text
+    shows only in part counts as "an expression".
 
     >>> added_in("Project [k#1]\n+- Relation spark_catalog.default.t[k#1,s#2] parquet")
     ''

@@ -1,7 +1,7 @@
 """The settings that decide who is trusted and who reads files.
 
-A session cannot undo what its server sets. The configuration of the server's SparkContext has the server's settings,
-with or without the prefix `spark.`.
+The server is the Spark application that runs the sessions. A session cannot undo what its server sets. The
+configuration of the server's SparkContext has the server's settings, with or without the prefix `spark.`.
 """
 
 from __future__ import annotations

@@ -51,11 +51,11 @@ DRIVER_STATISTICS_BYTES = 4 << 30  # beyond so many bytes of index, tasks read t
 class Counting:
     """The sets of keys by which a query counts rows, and what it needs of each set.
 
-    Keys are in lower case. `extremes` and `mergeable` have the keys that are a key set of their own for which not all
-    groups are needed. For a key in `extremes`, the smallest and largest key are enough. For a key in `mergeable`, a
-    summary of the groups (`key_merge.summary`) is enough, or the groups that `top` describes; `top` is None if a
-    summary is needed. If Spark's own count would cost less, the answer is not looked up, unless the lookup is `forced`.
-    With `measures`, partial aggregates of that many columns are added up by key.
+    Keys are in lower case. `extremes` and `mergeable` have keys. Each of them is a key set of its own, of which the
+    query does not need all groups. For a key in `extremes`, the smallest and largest key are enough. For a key in
+    `mergeable`, a summary of the groups (`key_merge.summary`) is enough, or the groups that `top` describes; `top` is
+    None if a summary is needed. If Spark's own count would cost less, the answer is not looked up, unless the lookup is
+    `forced`. With `measures`, partial aggregates of that many columns are added up by key.
     """
 
     key_sets: Sequence[Sequence[str]]

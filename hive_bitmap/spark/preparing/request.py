@@ -35,10 +35,10 @@ class Request:
     grouping_sets: tuple[tuple[str, ...], ...] = ()  # GROUPING SETS of a count: rows are counted by each of them
     limit: int | None = None  # the number of rows after which Spark stops reading; None: it reads all
     nested: Mapping[str, str] = field(default_factory=dict)  # JSON of the types that the query reads, by column
-    first: FirstRows | None = None  # the rows that the query needs, because it sorts them; None: all
-    extremes: frozenset[str] = frozenset()  # grouping sets of one column, in lower case, whose MIN and MAX are enough
-    summaries: frozenset[str] = frozenset()  # the same, for which `key_merge.summary` is enough
-    top: Top | None = None  # the groups that are needed of the only grouping set, a column; None: all
+    first: FirstRows | None = None  # the first rows, if a sorted query needs no others; None: it needs all
+    extremes: frozenset[str] = frozenset()  # columns, in lower case, whose own grouping set needs MIN and MAX only
+    summaries: frozenset[str] = frozenset()  # columns, in lower case, whose own grouping set needs `key_merge.summary`
+    top: Top | None = None  # which groups the query needs, if its only grouping set is one column; None: all
     measures: tuple[Measure, ...] = ()  # columns whose aggregates are needed by key; one index must hold them
 
     def counted(self, keys: Sequence[str] = ()) -> Request:
@@ -47,7 +47,7 @@ class Request:
 
     @property
     def mergeable(self) -> frozenset[str]:
-        """The grouping sets of one column, in lower case, for which not all groups are needed."""
+        """The columns, in lower case, whose own grouping set does not need all groups."""
         return self.summaries if self.top is None else frozenset(key.lower() for key in self.keys)
 
 

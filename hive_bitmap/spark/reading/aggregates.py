@@ -114,8 +114,8 @@ def known_counts(
     """Count each grouping set of a prepared request from the index.
 
     `changed` are files that have changed since they were looked up, and are not counted. Return None if Spark has to
-    count all files, for example because a store fails or the keys take too much memory. If the keys take too much
-    memory, this is remembered.
+    count all files, for example because a store fails or the keys take too much memory. Keys that take too much memory
+    are recorded (`answer_size.remember_too_large`), so the next request for them fails early.
     """
     try:
         return _counts_by_set(spark, request, prepared, changed)

@@ -81,7 +81,7 @@ def _run_by(python: str, function: Any, spark: SparkSession) -> Any:
 def _fields(value: Any) -> list[Any]:
     """Return the fields of a Scala case class.
 
-    Later versions of Spark have more fields.
+    The number of fields depends on the version of Spark.
     """
     return [value.productElement(at) for at in range(value.productArity())]
 
