@@ -1,6 +1,7 @@
-"""Tables and partitions of the metastore, and their names in SQL.
+"""Tables and partitions of the metastore, and how SQL and Hadoop write them.
 
-The classes and functions of this module need no session.
+`Table` and `Partition` describe what the metastore has. The functions convert and quote names, partition values,
+string constants and paths. Nothing in this module needs a session.
 """
 
 from __future__ import annotations
@@ -83,10 +84,10 @@ class Table:
         return columns + len(self.declared) + bytes_of_texts(self.properties) + bytes_of_texts(self.options)
 
     def by_partitions(self) -> Table:
-        """Return this table with the partition columns of its lake table.
+        """Return this Delta or Iceberg table with its partition columns set.
 
-        These are the columns whose values readers take from the log (`Lake.partitioned_by`). The columns that are not
-        partition columns stay in `columns`. A table without a log gets no partition columns.
+        The partition columns are those whose values readers take from the log (`Lake.partitioned_by`). The other
+        columns stay in `columns`. A table without a log gets no partition columns.
         """
         names = () if self.lake is None else self.lake.partitioned_by
         partitioning = {column.name: column for column in self.columns if column.name in names}

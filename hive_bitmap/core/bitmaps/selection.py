@@ -170,7 +170,9 @@ def and_not(bits: NDArray[np.uint8], removed: NDArray[np.uint8]) -> NDArray[np.u
 
 
 def counts(bits: NDArray[np.uint8], where: BitLayout) -> NDArray[np.int64]:
-    """Count the selected rows of each block (int64, b).
+    """Count the selected rows of each block.
+
+    The result has one int64 for each block of the layout.
 
     >>> where = layout([9, 0, 8])
     >>> counts(np.array([0b101, 1, 0xFF], np.uint8), where).tolist()
@@ -180,7 +182,7 @@ def counts(bits: NDArray[np.uint8], where: BitLayout) -> NDArray[np.int64]:
 
 
 def any_in(bits: NDArray[np.uint8], where: BitLayout) -> NDArray[np.bool_]:
-    """Return whether each block has a selected row (bool, b)."""
+    """Return for each block of the layout whether it has a selected row."""
     has_rows = np.zeros(len(where.rows), bool)
     filled = np.flatnonzero(where.rows)
     if len(filled):

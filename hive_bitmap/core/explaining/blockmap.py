@@ -69,7 +69,7 @@ class MapRow:
 class BlockMap:
     """The files to draw, in the plan's order.
 
-    `more` is the number of files that are not drawn. The plan keeps `kept_more` of the files that are not drawn.
+    `more` is the number of files that are not drawn. Of these, the plan keeps (see `files_kept`) `kept_more` files.
     """
 
     rows: tuple[MapRow, ...]

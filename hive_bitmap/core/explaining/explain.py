@@ -54,8 +54,8 @@ def to_json(plan: Plan) -> dict[str, Any]:
     """Return the plan as JSON values.
 
     The result has the fields of the plan, where `files` and `blocks` are lists of objects. It also has the numbers of
-    all files and of selected files, which are None if nothing was looked up. `factors` is None if no prices were
-    learnt.
+    all files and of selected files, which are None if nothing was looked up. `factors` has the factors by which prices
+    are corrected, for Spark's readers and for ours; it is None if no read was measured.
     """
     learnt = plan.factors
     return {

@@ -159,9 +159,11 @@ def _show(cursor: Cursor) -> ShowIndexes:
 
 
 def _drop_table(cursor_after: Callable[..., Cursor]) -> DropTable | None:
-    """Parse DROP TABLE; None for any other form, which Spark then executes or refuses.
+    """Parse a statement that begins with DROP TABLE.
 
-    `cursor_after` takes the first words of the statement, and returns a cursor at the next word.
+    Return None if the table cannot have indexes, or if the rest is not `[IF EXISTS] table [PURGE]`. Spark then executes
+    or rejects the statement. `cursor_after` takes the first words of the statement, and returns a cursor at the next
+    word.
     """
     try:
         cursor = cursor_after("DROP", "TABLE")
@@ -175,10 +177,11 @@ def _drop_table(cursor_after: Callable[..., Cursor]) -> DropTable | None:
 
 
 def _drop_database(cursor_after: Callable[..., Cursor], word: str) -> DropDatabase | None:
-    """Parse DROP DATABASE .. CASCADE; None for other forms.
+    """Parse a statement that begins with DROP DATABASE or DROP SCHEMA.
 
-    `cursor_after` takes the first words of the statement, and returns a cursor at the next word. `word` is DATABASE or
-    SCHEMA. Without CASCADE, Spark drops only empty databases.
+    Return None if the statement does not end with CASCADE: then Spark drops only an empty database. Also return None
+    for a malformed statement, and for a database in another catalog. `cursor_after` takes the first words of the
+    statement, and returns a cursor at the next word. `word` is DATABASE or SCHEMA.
     """
     try:
         cursor = cursor_after("DROP", word)

@@ -57,12 +57,13 @@ DENSE_CODES = 1 << 22  # up to this many possible codes are renumbered through a
 class Group:
     """Work item of a task: base files to index.
 
-    One shard of each index will cover the files. The paths of the files are distinct. `bytes` is the total size of the
-    files according to the listing. `folders` has the folder of the new segment for each of `definitions`. `schema_crc`
-    is the checksum of the base table's schema, which the manifest records for each file. `immutable` has the files that
-    are never written again, by path, as the log of the table lists them. Some files make a library end the process:
-    `fatal` maps the path of such a file to the reason that the manifest records. If the table has partitions, `values`
-    has the partition values of each file as texts, and `typed` has a row of the typed partition values for each file.
+    The task writes a shard for each index, or several shards if the index rows are large. The paths of the files are
+    distinct. `bytes` is the total size of the files according to the listing. `folders` has the folder of the new
+    segment for each of `definitions`. `schema_crc` is the checksum of the base table's schema, which the manifest
+    records for each file. `immutable` has the files that are never written again, by path, as the log of the table
+    lists them. Some files make a library end the process: `fatal` maps the path of such a file to the reason that the
+    manifest records. If the table has partitions, `values` has the partition values of each file as texts, and `typed`
+    has a row of the typed partition values for each file.
     """
 
     paths: tuple[str, ...]
@@ -128,9 +129,9 @@ class IndexedFile:
 
 
 def index_group(group: Group) -> list[ShardReport]:
-    """Index the files of a group, and write a shard for each index.
+    """Index the files of a group, and write the shards of each index.
 
-    Several shards are written if the index rows are large.
+    An index gets one shard, or several shards if the index rows are large. A report is returned for each shard.
     """
     reports: list[ShardReport] = []
     unwritten: list[IndexedFile] = []

@@ -52,7 +52,7 @@ class Change:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The size of each published shard, by path."""
+        """The size in bytes of each shard in `shards`, by path."""
         return dict(zip(self.shards["shard"].to_pylist(), self.shards["size"].to_pylist(), strict=True))
 
 
@@ -102,7 +102,11 @@ def _finish(change: Change, reports: Sequence[ShardReport]) -> Manifest:
 
 
 def _sums(shards: Sequence[str]) -> dict[str, Sequence[int]]:
-    """Return the checksums of shards and of their cardinalities, by file name."""
+    """Return the recorded checksums of shards and of their files of cardinalities.
+
+    `shards` has the paths of the shards. The result has a list of checksums (see `checksums`) for each file name. Files
+    without recorded checksums are missing.
+    """
     sums: dict[str, Sequence[int]] = {}
     for shard in shards:
         folder, _, name = shard.rpartition("/")

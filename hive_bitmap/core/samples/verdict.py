@@ -44,7 +44,9 @@ class Candidate:
 
     The index has `keys` distinct keys with `key_bytes` bytes each. The table has `rows` rows in `blocks` blocks of
     `files` files. A rare key is in the shares `rare_rows` of the rows and `rare_blocks` of the blocks; `rare_rows` and
-    `rare_blocks` are None if no block could be indexed.
+    `rare_blocks` are None if no block could be indexed. `index_bytes` and `base_bytes` are the sizes of the index and
+    of the base files. `has_bitmaps` is false for an index without bitmaps (COMPACT), which answers no counts. `queries`
+    has what else the prices of queries depend on.
     """
 
     rows: int

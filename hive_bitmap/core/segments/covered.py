@@ -165,10 +165,10 @@ class Covered:
     def candidates(self, listing: Listing, numbers: Longs) -> list[Longs]:
         """Find each listed file in `files`, by its path and its partition.
 
-        `numbers` has, for each partition of the listing, its position in `partitions`, or -1 if no file of the
-        partition is covered. The result is a list of arrays. Each array has a row number of `files`, or -1, for each
-        listed file. A file has several rows if several segments cover it: the first array has the row of the oldest
-        segment, the next array the row of the next segment, and so on.
+        `numbers` has, for each partition of the listing, its position in the `partitions` of this object, or -1 if no
+        file of the partition is covered. The result is a list of arrays. Each array has a row number of `files`, or -1,
+        for each listed file. A file has several rows if several segments cover it: the first array has the row of the
+        oldest segment, the next array the row of the next segment, and so on.
         """
         codes = pc.index_in(listing.paths, value_set=self._encoded.dictionary).fill_null(-1).to_numpy()
         place = numbers[listing.partition] if len(numbers) else np.full(len(listing.files), -1)
@@ -182,9 +182,10 @@ class Covered:
         ]
 
     def matches(self, listing: Listing, rows: Longs) -> Flags:
-        """Return for each listed file whether its row has the listed fingerprint.
+        """Return for each listed file whether its row in `files` has the listed fingerprint.
 
-        `rows` is an item of `candidates`. If the listing has no tags, size and time decide.
+        `rows` has the row number of each listed file, as in an array that `candidates` returns. The result is false for
+        -1. If the listing has no tags, size and time decide.
         """
         if not self.files.num_rows:
             return np.zeros(len(listing.files), bool)

@@ -45,7 +45,7 @@ class Rules:
     current checksum of its columns. A shard covers about `shard_bytes` of base files, and takes at most `shard_memory`
     bytes. `now` is the time in seconds since 1970. With `full`, nothing is kept; with `compact`, all small segments and
     shards are merged; with `remove_dead`, rows of deleted files are removed at once. With `take_over`, all segments are
-    replaced. With `rewrite`, all shards are rewritten: the files that are named in the rows of the shards have moved.
+    replaced. With `rewrite`, all shards are rewritten, because the base files that their rows name have moved.
     """
 
     schemas: Collection[int] | None
@@ -126,9 +126,9 @@ class SegmentPlan:
 class Judged:
     """The decision on each manifest row of the segments, and on each listed file.
 
-    `kept` flags the manifest rows to keep, `gone` the rows of deleted files. All other rows are removed at once. `row`
-    has, for each listed file, the number of the manifest row that covers the file; -1 for a file to read. `why` has the
-    reason for reading a file, by the number of the file.
+    `kept` flags the manifest rows to keep. `gone` flags other rows, of deleted files, which stay until their segment is
+    replaced. A row with neither flag is removed at once. `row` has, for each listed file, the number of the manifest
+    row that covers the file; -1 for a file to read. `why` has the reason for reading a file, by the number of the file.
     """
 
     kept: Flags
@@ -259,8 +259,9 @@ class _Part:
 class _Facts:
     """Figures of the segments of an index; `listing` has the base files.
 
-    Arrays have an item for each segment. "Kept" and "gone" are as in `Judged`; dead files are those whose manifest rows
-    are removed at once.
+    Arrays have an item for each segment. The counted files and rows are base files and their rows, "kept" or "gone" as
+    in `Judged`. Dead files are those whose manifest rows are removed at once. `bytes` is the size of the segment's
+    shards and cardinalities.
     """
 
     kept_rows: Longs  # of base files
@@ -377,8 +378,8 @@ def _merged(
     """Return groups of parts, each to become one segment.
 
     A group has the positions of its parts in `parts`, and all of them have the same readers (see `plan`). Parts that
-    remain single are in no group. `folders` are the folders of the old segments. `readers_of` is called only if parts
-    would be merged when all readers were equal.
+    remain single are in no group. `folders` are the folders of the old segments. `readers_of` may make requests, so it
+    is called only if there are parts of fitting sizes to merge.
     """
     sized = [Sized(facts.size_of(part), facts.place_of(part)) for part in parts]
     if not merging.merged(sized, all_small=rules.compact):

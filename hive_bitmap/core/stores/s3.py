@@ -177,9 +177,10 @@ def _anonymous(settings: BucketSettings) -> Keys | None:
 
 
 def _chain(settings: BucketSettings) -> Keys | None:
-    """Return the keys of the first sources in AWS's default chain.
+    """Return the keys in the environment or, failing that, in the credentials file.
 
-    Return None if these sources have no keys. obstore itself asks the later sources of the chain.
+    The environment and the file are sources of AWS's default chain; obstore itself asks the other sources. Return None
+    if neither has keys. With AWS_WEB_IDENTITY_TOKEN_FILE, another source precedes the file, so the file is not read.
     """
     return _environment(settings) or (None if "AWS_WEB_IDENTITY_TOKEN_FILE" in os.environ else _profile(settings))
 

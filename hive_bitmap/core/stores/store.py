@@ -25,10 +25,11 @@ class FileStatus:
     """The status of a file.
 
     `size` is in bytes. `mtime_ms` is the modification time in ms since 1970, as Hadoop reads it. `etag` distinguishes
-    contents of the same size and time; "" if the store has no entity tags. Two values of `etag` are no tags of a store:
-    IMMUTABLE for a file that the log of a table lists, and WITH_DELETES, which never equals a recorded tag, for a file
-    whose rows a count cannot take from an index. If rows are counted, `deletes` identifies the set of rows that the
-    table has deleted from the file; "" for no deleted rows.
+    contents of the same size and time; "" if the store has no entity tags. Two values of `etag` do not come from a
+    store. IMMUTABLE marks a file that the log of a table lists, and that is never written again. WITH_DELETES marks, in
+    a count, a file with deleted rows that no index can take into account; no recorded tag equals WITH_DELETES. For
+    every other file in a count, `deletes` identifies the set of rows that the table has deleted from the file; "" for
+    no deleted rows.
     """
 
     path: str
