@@ -5,8 +5,9 @@ plain names, the text of a type has one meaning. The type that a query reads may
 Spark's optimizer leaves out the fields that the query does not need.
 
 Whether a file can be read is decided by *marks*, which a build records for each file (`parquet_nested.marks`). There
-are three kinds of marks. The lower-case name of a column says that the build has checked the layout of the column. A
-path in such a column with `?` says that the file lacks the path. A path with `!` says that only Spark reads the path.
+are three kinds of marks. The lower-case name of a column says that the build has checked the layout of the column. The
+path of a part of such a column, with `?` at its end, says that the file lacks this part. A path with `!` at its end
+says that only Spark reads this part.
 """
 
 from __future__ import annotations

@@ -156,9 +156,10 @@ def _hive_site(path: Path) -> dict[str, str]:
 
 
 def _spark_defaults(path: Path) -> dict[str, str]:
-    """Return the properties of a spark-defaults.conf, without the prefix `spark.hadoop.`.
+    """Return the properties of a spark-defaults.conf.
 
-    The lines of the file are `key value` or `key=value`.
+    The prefix `spark.hadoop.` is removed from the names. The lines of the file are `key value` or `key=value`. A
+    missing file has no properties.
     """
     if not path.is_file():
         return {}

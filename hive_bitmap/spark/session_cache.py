@@ -56,11 +56,11 @@ def _values_of(spark: SparkSession) -> tuple[_Values, _Values]:
 
 
 class TtlCache(Generic[K, V]):
-    """A cache of each session's `most` newest values, by key.
+    """A cache of values by key, separate for each session.
 
-    With `by_user`, values are cached for each user instead. `version` changes when the cache is cleared. A caller reads
-    the version before it computes a value, and passes the version to `put`. So `put` does not store a value whose
-    computation began before the cache was cleared.
+    Only the `most` newest values of a session are kept. With `by_user`, values are cached for each user instead.
+    `version` changes when the cache is cleared. A caller reads the version before it computes a value, and passes the
+    version to `put`. So `put` does not store a value whose computation began before the cache was cleared.
     """
 
     def __init__(self, most: int = 4096, *, by_user: bool = False) -> None:

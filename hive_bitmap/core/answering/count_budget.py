@@ -82,9 +82,9 @@ def count_cost(
     `lookups` are the lookups to count, and `matching_keys` has the keys for which Spark has evaluated a leaf to TRUE.
     `keys` are the grouping columns, in lower case. `cores` is the number of tasks that run at once. `waits` is how many
     seconds Spark waits for the store of the files. `extremes` are the columns (in lower case) of which only the
-    smallest and the largest key are needed. `mergeable` are the columns (in lower case) of which only a summary, or
-    only the groups `top`, are needed. `top` is None if a summary is needed, or all groups.
-    With `measures`, partial aggregates of that many columns are added up by key.
+    smallest and the largest key are needed. `mergeable` are the columns (in lower case) of which not all groups are
+    needed: if `top` is None, a summary is enough, otherwise the groups that `top` describes. If `measures` is not 0,
+    partial aggregates of that many columns are added up by key.
     """
     if are_enough(lookups, keys, extremes):
         opened = sum(len(lookup.unit.parts[keys[0]].shards) for lookup in lookups)
@@ -132,8 +132,8 @@ def _merged(
     """Compare merging the sorted keys with counting by Spark.
 
     The arguments are as in `count_cost`; `key` is the only grouping column. Spark's price includes grouping by many
-    keys. If `top` accepts any groups, the index is read only until there are probably enough groups: one row group, and
-    as many further rows as that takes.
+    keys. If `top` accepts any groups, reading ends early. The price is then that of one row group, and of the index
+    rows among which `top.rows` groups are probably found.
     """
     seconds, grouped, read, columns = 0.0, 0.0, 0.0, {key}
     for lookup in lookups:
@@ -158,8 +158,9 @@ def _summed(
 ) -> CountCost:
     """Compare adding up partial aggregates with aggregating the rows by Spark.
 
-    All columns belong to one index. A row group of the index is skipped if the predicate tests a single column, and the
-    row group has no matching key.
+    `measures` is the number of aggregated columns; the other arguments are as in `count_cost`. All columns belong to
+    one index. A row group of the index is skipped if the predicate tests a single column, and the row group has no
+    matching key.
     """
     seconds, columns = 0.0, set(keys) - {ANY_KEY}
     for lookup in lookups:

@@ -88,9 +88,10 @@ def is_merged(lookups: Sequence[Lookup], keys: Sequence[str], columns: Collectio
 def merged_answer(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, top: Top | None) -> pa.Table:
     """Count the matching rows by a key.
 
-    Return the first groups, or a summary of the key if `top` is None. `matching_keys` has the keys for which the leaves
-    that Spark evaluates are TRUE. The lookups must satisfy the conditions of `merged_counts`. Raises the errors of
-    `merged_counts`. An answer that depends on shards only is cached.
+    If `top` is None, return a summary of the key (`summary`). Otherwise, return a few groups, among them the groups
+    that `top` asks for. `matching_keys` has the keys for which the leaves that Spark evaluates are TRUE. The lookups
+    must satisfy the conditions of `merged_counts`. Raises the errors of `merged_counts`. An answer that depends on
+    shards only is cached.
     """
     field = lookups[0].unit.parts[key].key.with_name(key)
 
@@ -136,7 +137,8 @@ def some_groups(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys
 
     The lookups must satisfy the conditions of `merged_counts`; `matching_keys` and the columns of the result are as
     there. The keys are in any order. Reading stops once there are enough groups: COUNT is at least 1, but may lack
-    matching rows that were not read. If all groups were read, raises the errors of `merged_counts`.
+    matching rows that were not read. Raises the errors of `merged_counts`; but rows that were not counted once are
+    noticed only in the lookups that were read to the end.
     """
     field = lookups[0].unit.parts[key].key.with_name(key)
     taken = pa.schema([field, (COUNT, pa.int64())]).empty_table()
@@ -306,9 +308,10 @@ def summary(merged: Iterable[pa.Table], field: pa.Field) -> pa.Table:
     """Summarize the keys of a column in at most three rows.
 
     The rows are for the smallest key, for the largest key, and for NULL if there are rows without a key. `merged` has
-    all keys, as `merge` yields them. `field` is the column of the keys. The other columns are to be added up: the sum
-    of COUNT is the number of counted rows, or of rows with a key if the row of NULL is left out. The sum of DISTINCT is
-    the number of distinct keys.
+    all keys, as `merge` yields them. `field` is the column of the keys. The numbers in the columns COUNT and DISTINCT
+    of the result are not those of the row's key; only their sums over the rows are right. The sum of COUNT is the
+    number of counted rows; without the row of NULL, it is the number of rows with a key. The sum of DISTINCT is the
+    number of distinct keys.
     """
     low = high = pa.scalar(None, field.type)
     rows = distinct = nulls = 0

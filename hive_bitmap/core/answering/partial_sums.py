@@ -64,12 +64,15 @@ def add_up(
 ) -> AddedUp:
     """Add up the aggregates of the matching rows by key.
 
-    The unit must have one index, also under the name ANY_KEY. This index must cover every file, and have the keys (in
-    lower case), the columns of the predicate, and the aggregates, among them the count of each aggregated column. The
-    predicate must be exact in every file, and no row may be deleted. The sums have only keys that occur. Their columns
-    are `keys`, COUNT (int64) and the stored columns of the aggregates. `groups` gives each file the number of a group:
-    each group of files is added up separately, and GROUP (int64) comes before COUNT. Raises TooWide, TooLarge for more
-    keys than fit in `limit` bytes, and CorruptIndex.
+    A single index must serve the unit of `lookup`, and the unit must also have it under the name ANY_KEY. This index
+    must cover every file, and have the columns `keys` (in lower case), the columns of the predicate, and the
+    aggregates, among them the count of each aggregated column. The predicate must be exact in every file, and no row
+    may be deleted.
+
+    The sums have a row for each key that occurs. Their columns are `keys`, COUNT (int64) and the stored columns of the
+    aggregates. If `groups` is given, it has the number of a group for each file of the unit. Each group of files is
+    then added up separately, and GROUP (int64) comes before COUNT. Raises TooWide, TooLarge for more keys than fit in
+    `limit` bytes, and CorruptIndex.
     """
     files = range(len(lookup.unit.paths))
     try:
@@ -173,7 +176,7 @@ def _all_sums(
 def _unknown(stored: pa.Table, aggregates: Sequence[Aggregate], rows: Longs) -> Flags:
     """Return for each index row whether the values of an aggregated column are unknown.
 
-    `rows` has the number of base rows of each index row. Raises CorruptIndex if more values were counted.
+    `rows` has the number of base rows of each index row. Raises CorruptIndex if a stored count exceeds this number.
     """
     unknown = np.zeros(stored.num_rows, bool)
     for aggregate in aggregates:

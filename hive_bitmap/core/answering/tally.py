@@ -64,10 +64,10 @@ class _Part:
 
 
 class Counts:
-    """The sum of tables with a row for each key, and its COUNT.
+    """A running sum of tables of keys and counts.
 
-    The sum takes at most `limit` bytes (`answer_size.nbytes`). `nothing` is an empty table with the columns of the sum.
-    `merge` adds up tables.
+    Each table has a row for each key, with the key's COUNT. The sum takes at most `limit` bytes (`answer_size.nbytes`).
+    `nothing` is an empty table with the columns of the sum. `merge` adds up tables; None stands for `merge_counts`.
     """
 
     def __init__(

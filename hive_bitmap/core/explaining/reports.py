@@ -26,8 +26,8 @@ class Field:
     """A field of a report, for programs and as a column of tables.
 
     `of` is a function from the report to the value, or the name of an attribute of the report; "" stands for the
-    attribute `name`. `show` formats the value for people. Tables have the fields with a heading. If the value of an
-    `optional` field is None, records lack the field.
+    attribute `name`. `show` formats the value for people. Tables have the fields with a `heading`. The command line
+    aligns a field to the right if `right` is true. If the value of an `optional` field is None, records lack the field.
     """
 
     name: str

@@ -107,7 +107,8 @@ def syntax_error(text: str, offset: int, reason: str) -> InvalidStatement:
 def _pieces(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield kind, start and end of each piece of the text.
 
-    A comment is of kind `space`.
+    The kinds are `space` (also for comments), `quoted`, `unclosed` (a quote or comment), `end` (a semicolon), `word`
+    and `other`.
     """
     at = 0
     while match := _PIECE.match(text, at):

@@ -17,7 +17,7 @@ _SPARK_TYPES = {"REAL": "FLOAT", "VARCHAR": "STRING", "CHAR": "STRING"}
 
 
 def where(cursor: Cursor) -> Where:
-    """Parse the condition from here to the end of the statement.
+    """Parse the condition from the cursor to the end of the statement.
 
     Raises InvalidStatement if the rest of the statement is not a condition that this module allows.
     """

@@ -170,7 +170,7 @@ def _footer(source: pa.NativeFile) -> bytes:
 
 
 def _chunks(metadata: pq.FileMetaData) -> list[tuple[int, int]]:
-    """Return start and size of each column chunk, as Arrow reads it."""
+    """Return start and size of the bytes that Arrow reads of each column chunk."""
     chunks = []
     for ordinal in range(metadata.num_row_groups):
         group = metadata.row_group(ordinal)

@@ -652,12 +652,16 @@ def valid_schemas(
 ) -> frozenset[int] | None:
     """Return the checksums (`schema_crc`) under which files stay indexed.
 
-    `columns` are the current columns of the table. `time_zone` and `reading` are as in `schema_crc`. The result None
-    stands for all checksums: Parquet files, whose columns are found by name, and files of Iceberg tables, whose columns
-    are found by id, stay indexed after any change. ORC files with column names and without timestamps also stay indexed
-    after any change: BY_NAME in the result stands for such ORC files. Other ORC files may lack column names or hold
-    wall-clock times. These files stay indexed only if the changes added columns after the existing columns. Files that
-    a SerDe reads stay indexed only if nothing changed.
+    `format` is the file format of the table, and `columns` are its current columns. `time_zone` and `reading` are as in
+    `schema_crc`. The result depends on how the files can be read:
+
+    * Parquet files, whose columns are found by name, and files of Iceberg tables, whose columns are found by id, stay
+      indexed after any change. The result is None, which stands for all checksums.
+    * ORC files with column names and without timestamps also stay indexed after any change. The result has BY_NAME,
+      which stands for such ORC files.
+    * Other ORC files may lack column names or hold wall-clock times. They stay indexed only if the changes added
+      columns after the existing columns.
+    * Files that a SerDe reads stay indexed only if nothing changed.
     """
     ids = [column.field_id is not None for column in columns]
     if format == "parquet" or (format == "orc" and not reading and all(ids)):

@@ -53,7 +53,7 @@ class ScanListing:
 
     @cached_property
     def without_empty(self) -> tuple[Partition, ...]:
-        """The partitions without empty files. No index has empty files."""
+        """The partitions with their nonempty files. No index has empty files."""
         return tuple((values, tuple(file for file in files if file.size)) for values, files in self.partitions)
 
     @cached_property
@@ -155,11 +155,11 @@ def as_now(listing: ScanListing) -> ScanListing | None:
 def deleted_rows(
     ask: Callable[[str], str], listing: ScanListing, versions: Mapping[str, str]
 ) -> dict[str, DeletedRows]:
-    """Return the deleted rows of files of a listing, by path.
+    """Return the deleted rows of listed files, by path.
 
-    `versions` identify the deletes of each file (see `ScanListing.deletes`). `ask` takes the numbers of files as a JSON
-    array and returns the text described in `DeletedRows.text` of Java. A file is missing from the result if Spark
-    cannot list its deleted rows, or only with too much memory.
+    `versions` maps the path of each of these files to the version of its deletes (see `ScanListing.deletes`). `listing`
+    has the files. `ask` takes the numbers of files as a JSON array and returns the text described in `DeletedRows.text`
+    of Java. A file is missing from the result if Spark cannot list its deleted rows, or only with too much memory.
     """
     deleted = {path: rows for path, version in versions.items() if (rows := _deleted.get((path, version))) is not None}
     missing = [path for path in versions if path not in deleted]

@@ -162,13 +162,14 @@ def look_up(lookup: Lookup, matching_keys: MatchingKeys) -> LookupResult:
 def choose_indexes(
     definitions: Sequence[Definition], predicate: Predicate, keys: Sequence[str] = ()
 ) -> dict[str, Definition]:
-    """Choose the index for each tested column and each grouping key.
+    """Choose the index for each tested column and each grouping column.
 
     Return the indexes by lower-case column name. A BITMAP index is preferred to a COMPACT index, and an index with
-    fewer columns to an index with more columns. `keys` are lower-case names of grouping keys, which only a BITMAP index
-    serves. An index with all keys is preferred to all other indexes, and best is an index with all keys and all tested
-    columns: such an index counts without bitmaps. Without tested columns and keys, a single index is returned under the
-    name "". It can be any of the indexes, because each index records the number of rows.
+    fewer columns to an index with more columns. `keys` are lower-case names of grouping columns, which only a BITMAP
+    index serves. An index with all grouping columns is preferred to all other indexes, and best is an index with all
+    grouping columns and all tested columns: such an index counts without bitmaps. Without tested and grouping columns,
+    a single index is returned under the name "". It can be any of the indexes, because each index records the number of
+    rows.
     """
     tested = {column.lower() for column in columns_of(predicate)}
     ordered = sorted(definitions, key=lambda d: (not d.has_bitmaps, len(d.columns), d.name))
@@ -189,8 +190,8 @@ def choose_indexes(
 def exact_where_covered(results: LookupResults, keys: Sequence[str]) -> LookupResults:
     """Clear the flag `exact` of files that cannot be counted.
 
-    `keys` are the grouping keys of a count. A file can be counted through indexes only if the index for each of the
-    keys covers the file. Without keys, the results are returned unchanged.
+    `keys` are the grouping columns of a count. A file can be counted through indexes only if, for each grouping column,
+    the chosen index covers the file. Without grouping columns, the results are returned unchanged.
     """
     if not keys:
         return results

@@ -183,8 +183,9 @@ def bounds_of(files: TableFiles, results: LookupResults, column: Column) -> list
 def _fill(bounds: Bounds, lookup: Lookup, records: FileRecords, listed: Longs, name: str) -> None:
     """Copy the bounds that an index has recorded into `bounds`, for the blocks of a lookup.
 
-    `records` are the records of the index. `listed` has the position in the records of each file of the lookup. `name`
-    is the name of the column in the manifest (`manifest.bounded_column`).
+    `records` are the records of the index. For each file of the lookup, `listed` has the number of the file among all
+    listed files, which is also its position in the arrays of `records`. `name` is the name of the column in the
+    manifest (`manifest.bounded_column`).
     """
     fresh = np.flatnonzero(records.fresh[listed])
     entries = records.covered.files.select(_ENTRY).take(pa.array(records.row[listed][fresh]))

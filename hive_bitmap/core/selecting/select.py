@@ -378,7 +378,8 @@ class _Evaluation:
     def _decode(self, column: str, hits: _Hits, selected: Flags, within: Bits | None, bits: Bits) -> None:
         """OR the bitmaps of the hits into `bits`, if their blocks are `selected`.
 
-        `column` is the column of the index. Rows outside `within` may be left out; if it is None, no row is left out.
+        `column` is the column of the index. Rows outside `within` may be left out; if `within` is None, no row is left
+        out.
         """
         part = self.unit.parts[column]
         chosen = np.flatnonzero(selected[hits.blocks])

@@ -39,9 +39,10 @@ class Names:
         return self._columns.get(parts[-1])
 
     def hides_structure(self, tokens: Iterable[Token]) -> bool:
-        """Return whether an unquoted keyword of conditions may be a column.
+        """Return whether a keyword among the tokens may be a column.
 
-        The keywords are AND, OR, NOT, BETWEEN, CASE and END.
+        The keywords are AND, OR, NOT, BETWEEN, CASE and END, without quotes. A keyword may be a column if the table has
+        a column of this name. The exception is END if there is no CASE: END is then certainly a column.
         """
         words = {token.key for token in tokens if token.key in _STRUCTURE}
         if "CASE" not in words:

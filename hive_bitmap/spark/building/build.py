@@ -155,18 +155,24 @@ def build(
     """Create indexes on a table and build them in one pass.
 
     There is one index for each item of `columns`. An item is a column name, or a sequence of column names for a
-    composite key. `name`, `index_table` and `location` can only be given for a single item. `index_table` is `table` or
-    `database.table`. Without it, the index table has its default name, and is in the database that the setting
-    `hive_bitmap.index_database` names, or else in the database of the table. With `deferred`, the indexes are
-    registered but cover no files until they are rebuilt. `where`, a condition on the partition columns, limits the
-    indexes to the partitions that satisfy the condition. With `if_not_exists`, an item is skipped if an index of its
-    name exists. With `auto_refresh`, the indexes are refreshed after writes, at most once in `refresh_interval`. If
-    `auto_refresh` is None, the indexes are refreshed if `hive.optimize.index.autoupdate` of the session is true and the
-    index supports it. `keep_removed`, such as `7 days`, is how long the index keeps rows of files that a Delta or
-    Iceberg table no longer has, for queries of older versions. With `aggregates`, such as `count(*), sum(amount)`, the
-    rows of the index tables also hold these aggregates for each key and block. `properties` are user-defined
-    properties, which are stored and shown. Raise NotFound, AlreadyExists, Unsupported, InvalidProperty or
-    InvalidPredicate before anything is written, and BuildFailed if the job or the publishing fails.
+    composite key. `name`, `index_table` and `location` can only be given for a single item. By default, the `name`
+    consists of the column names. `type` is BITMAP or COMPACT, `encoding` is the encoding of the bitmaps, and
+    `compression` that of the shards. `index_table` is `table` or `database.table`. Without it, the index table has its
+    default name, and is in the database that the setting `hive_bitmap.index_database` names, or else in the database of
+    the table. `location` is the root folder of the index; None stands for the default folder.
+
+    With `deferred`, the indexes are registered but cover no files until they are rebuilt. `where`, a condition on the
+    partition columns, limits the indexes to the partitions that satisfy the condition. With `if_not_exists`, an item is
+    skipped if an index of its name exists. With `auto_refresh`, the indexes are refreshed after writes, at most once in
+    `refresh_interval`. If `auto_refresh` is None, the indexes are refreshed if `hive.optimize.index.autoupdate` of the
+    session is true and the index supports it. `keep_removed`, such as `7 days`, is how long the index keeps rows of
+    files that a Delta or Iceberg table no longer has, for queries of older versions. With `aggregates`, such as
+    `count(*), sum(amount)`, the rows of the index tables also hold these aggregates for each key and block. `comment`
+    and the user-defined `properties` are stored and shown. `progress` is called with the state of the build, while it
+    runs.
+
+    Raise NotFound, AlreadyExists, Unsupported, InvalidProperty or InvalidPredicate before anything is written, and
+    BuildFailed if the job or the publishing fails.
     """
     started = time.monotonic()
     metastore.require_hive(spark)

@@ -437,8 +437,8 @@ def _failure(publications: Sequence[Publication], done: int, referenced: int | N
     """Return the message of a failed publication.
 
     `done` is the number of publications that succeeded before; the next publication has failed with `error`.
-    `referenced` is the result of `_discard`: how many of its new segments the metastore references, or None if that is
-    unknown.
+    `referenced` says how many new segments of the failed publication the metastore references, or is None if that is
+    unknown (the result of `_discard`).
     """
     names = [publication.definition.name for publication in publications]
     published = f"; published before it: {', '.join(names[:done])}" if done else ""

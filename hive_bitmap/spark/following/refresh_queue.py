@@ -147,10 +147,10 @@ class State:
 
 
 def pause(first: float, times: int) -> float:
-    """Return the length in seconds of the pause number `times`.
+    """Return the length of a pause in seconds.
 
-    The first pause takes `first` seconds. Each further pause takes twice as long as the pause before it, but at most
-    LONGEST_PAUSE.
+    `times` is the number of the pause, counted from 1. The first pause takes `first` seconds. Each further pause takes
+    twice as long as the pause before it, but at most LONGEST_PAUSE.
     """
     return min(first * 2.0 ** min(times - 1, 30), LONGEST_PAUSE)
 

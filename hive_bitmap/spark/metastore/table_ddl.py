@@ -64,7 +64,8 @@ def setting(table: Table, properties: Mapping[str, str], unset: Collection[str] 
 def moving(table: Table, folders: Mapping[Values, str]) -> Iterator[str]:
     """Yield the statements that move a table or its partitions, one by one.
 
-    `folders` has the new folder of each partition by its values. To move an unpartitioned table, its key is ().
+    `folders` has the new folder of each partition by its values. An unpartitioned table has its new folder under the
+    key ().
     """
     for values, folder in folders.items():
         partition = f"PARTITION {partition_spec(table, values)} " if values else ""

@@ -49,13 +49,14 @@ DRIVER_STATISTICS_BYTES = 4 << 30  # beyond so many bytes of index, tasks read t
 
 @dataclass(frozen=True, kw_only=True)
 class Counting:
-    """The sets of keys by which a query counts rows, and what it needs of each set.
+    """What a query counts, and which parts of the answer it needs.
 
-    Keys are in lower case. `extremes` and `mergeable` have keys. Each of them is a key set of its own, of which the
-    query does not need all groups. For a key in `extremes`, the smallest and largest key are enough. For a key in
-    `mergeable`, a summary of the groups (`key_merge.summary`) is enough, or the groups that `top` describes; `top` is
-    None if a summary is needed. If Spark's own count would cost less, the answer is not looked up, unless the lookup is
-    `forced`. With `measures`, partial aggregates of that many columns are added up by key.
+    Each of the `key_sets` has the grouping columns of one count, in lower case. `extremes` and `mergeable` are columns
+    (in lower case) that are a key set of their own, of which the query does not need all groups. Of a column in
+    `extremes`, the smallest and the largest key are enough. Of a column in `mergeable`, a summary of the groups
+    (`key_merge.summary`) is enough if `top` is None, otherwise the groups that `top` describes. If `measures` is not 0,
+    partial aggregates of that many columns are added up by key. If Spark's own count would cost less, the lookup is
+    skipped, unless it is `forced`.
     """
 
     key_sets: Sequence[Sequence[str]]
@@ -71,6 +72,7 @@ class LookedUp:
     """The results of a lookup, and the cost of a count.
 
     `answer_seconds` is the time that the index takes for the count, `spark_count_seconds` the time that Spark takes.
+    Both times are meaningless if nothing is counted.
     """
 
     results: LookupResults

@@ -247,8 +247,9 @@ def _snapshot(spark: SparkSession, case: _PlannedRequest, earlier: Snapshot | No
 def _by_cost(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> Prepared:
     """Return the cheapest plan.
 
-    Two requests are first checked by `_all_is_read`: those that use indexes only if it saves time (`must_pay`), and
-    those for which Spark stops after some rows. If a lookup in all partitions cannot pay, the plan is a full scan.
+    Requests of two kinds are first checked by `_all_is_read`: requests that use indexes only if it saves time
+    (`must_pay`), and requests for which Spark stops after some rows. If a lookup in all partitions cannot pay, the plan
+    is a full scan.
     """
     must_pay = case.request.must_pay and case.settings.strategy is None
     if (must_pay or case.limit is not None) and (full := _all_is_read(spark, case, snapshot)) is not None:
@@ -420,8 +421,8 @@ def _inputs(case: _PlannedRequest, snapshot: Snapshot, reading: Reading) -> Plan
 def _unreadable(case: _PlannedRequest, reading: Reading) -> dict[str, str]:
     """Return the files that only Spark can read, with the reason, by path.
 
-    The path "" stands for all files. Unindexed files are not in the result if Spark counts or reads them itself,
-    because it lists the files of the scan.
+    The path "" stands for all files. Unindexed files are left out if Spark lists the files of its scan, so that it
+    counts or reads the unindexed files itself.
     """
     lake, whole = case.resolved.base.lake, reading.results.whole_files
     if lake is not None:

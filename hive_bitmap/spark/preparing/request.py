@@ -47,7 +47,10 @@ class Request:
 
     @property
     def mergeable(self) -> frozenset[str]:
-        """The columns, in lower case, whose own grouping set does not need all groups."""
+        """The columns, in lower case, of which the query does not need all groups.
+
+        Each of these columns is a grouping set of its own.
+        """
         return self.summaries if self.top is None else frozenset(key.lower() for key in self.keys)
 
 
