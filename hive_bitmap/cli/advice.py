@@ -38,9 +38,10 @@ def advise(endpoint: Endpoint, table: str | None, file: str | None, limit: int, 
     """Propose a set of indexes for the queries so far, and list unused indexes.
 
     The queries are those in FILE, or those that this process has planned. With TABLE, only queries and indexes of this
-    table count. Each step of the set shows what the queries gain in addition to earlier steps, and what the step costs.
-    The statements that create the indexes are printed too. Indexes that are left out are printed with the reason. As
-    CSV, only the steps are printed.
+    table count. The set is printed as numbered steps. A step is an index, or several indexes that only together answer
+    queries. It shows what the queries gain in addition to earlier steps, and what the step costs. The statements that
+    create the indexes are printed too. Indexes that are left out of the set are printed with the reason. With the
+    format csv, only the steps are printed.
 
     \b
     Example:

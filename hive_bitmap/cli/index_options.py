@@ -128,8 +128,8 @@ def all_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def table_argument(table: str | None, all_: bool, database: str | None) -> str | None:
     """Return the argument TABLE; None if --all or --database replaces it.
 
-    `--all` may be combined with `--database`, whose tables are then meant. Raises UsageError if TABLE is combined with
-    one of the two options, and if neither TABLE nor an option is given.
+    `all_` and `database` are the values of the two options. Raises UsageError if TABLE is combined with one of these
+    options, and if neither TABLE nor an option is given. Both options may be given together (`tables_of`).
     """
     if table is not None and (all_ or database is not None):
         raise click.UsageError("give only one of TABLE, --database and --all")
@@ -141,8 +141,8 @@ def table_argument(table: str | None, all_: bool, database: str | None) -> str |
 def tables_of(spark: SparkSession, database: str | None, all_: bool) -> list[str]:
     """Return the names of the tables that have an index, in Spark's SQL.
 
-    The tables are in the database `database`. If `database` is None, they are in all databases with `all_`, and in the
-    current database without `all_`.
+    If `database` is given, only the tables in this database are returned, and `all_` has no effect. If `database` is
+    None, `all_` decides: the tables of all databases are returned if it is set, else those of the current database.
     """
     from hive_bitmap.spark.registry.catalog import indexed_tables
 

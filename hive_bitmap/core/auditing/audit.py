@@ -1,9 +1,9 @@
 """Compare one shard with its base files in a Spark task.
 
 Each block of each unchanged file is compared. A shard is sorted by key, so the index rows of a block are scattered over
-the whole shard. A first pass finds the block of each index row and the bytes of each block. Each further pass collects
-the index rows of some consecutive blocks, at most PASS_BYTES. So memory is bounded, and most shards are read only
-twice.
+the whole shard. A first pass over the shard finds the block of each index row, and how many bytes the index rows of
+each block take. Each further pass over the shard collects the index rows of some consecutive blocks, about PASS_BYTES
+at most. So memory is bounded, and most shards are read only twice.
 """
 
 from __future__ import annotations

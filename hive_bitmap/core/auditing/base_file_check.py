@@ -70,8 +70,8 @@ class BaseFile:
 def recorded_blocks(row: Mapping[str, Any]) -> Blocks:
     """Return the blocks of a base file from its manifest row.
 
-    The row has schema FILES. Manifests of older builds do not record the position of each block's first byte. For these
-    manifests the offset of a block also stands for its first byte; `verify` does not compare first bytes.
+    The row has schema FILES. Manifests of older builds do not record `Blocks.start`, the position of each block's first
+    byte. For such a manifest, `start` is set to `Blocks.offset`; `verify` does not compare `start`.
     """
     starts = row["offsets"] if row["starts"] is None else row["starts"]
     return Blocks(*(np.array(column, np.int64) for column in (row["offsets"], row["lengths"], row["rows"], starts)))

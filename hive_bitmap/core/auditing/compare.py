@@ -1,11 +1,11 @@
 """Compare one block with its rows in an index table.
 
-Every row must be in the bitmap of its key only. Stored bitmaps are decoded as a query decodes them, and nothing is
-encoded again, so that errors of the encoder are found. The distinct keys are numbered. For each binary digit of these
-numbers, two unions of bitmaps are computed: one of the bitmaps whose key number has the digit 0, and one of the bitmaps
-whose key number has the digit 1. Each union must equal the set of rows whose key number has this digit. A row that is
-in a wrong bitmap, in two bitmaps or in no bitmap makes a union wrong for at least one digit. The comparison takes
-log2(keys) decodings of each bitmap, and memory for two bitmaps for each digit.
+Every row must be in the bitmap of its key, and in no other bitmap. Stored bitmaps are decoded as a query decodes them,
+and nothing is encoded again, so that errors of the encoder are found. The distinct keys are numbered. For each binary
+digit of these numbers, two unions of bitmaps are computed: one of the bitmaps whose key number has the digit 0, and one
+of the bitmaps whose key number has the digit 1. Each union must equal the set of rows whose key number has this digit.
+A row that is in a wrong bitmap, in two bitmaps or in no bitmap makes a union wrong for at least one digit. The
+comparison takes log2(keys) decodings of each bitmap, and memory for two bitmaps for each digit.
 """
 
 from __future__ import annotations
@@ -190,12 +190,12 @@ def _compare_aggregates(
 def _compare_rows(
     problems: Problems, definition: Definition, columns: Sequence[pa.Array], base: Longs, index: Longs, stored: pa.Table
 ) -> None:
-    """Report base rows that are not in the bitmap of their key only.
+    """Report base rows that are missing from the right bitmap, or are in a wrong one.
 
-    `columns` are the stored bitmaps. `base` and `index` have the number of the key of each base row and each stored row
-    (`_numbers`). Reports are added to `problems`. A row that is in no bitmap is reported only if its key has a stored
-    row. If the key has no stored row, `_compare_keys` reports the key. Raise CorruptBitmap for a stored bitmap that
-    does not fit the block.
+    The right bitmap of a row is that of its key. `columns` are the stored bitmaps. `base` and `index` have the number
+    of the key of each base row and each stored row (`_numbers`). Reports are added to `problems`. A row that is in no
+    bitmap is reported only if its key has a stored row. If the key has no stored row, `_compare_keys` reports the key.
+    Raise CorruptBitmap for a stored bitmap that does not fit the block.
     """
     nbytes = (len(base) + 7) // 8
     digits = max(1, int(max(base.max(initial=0), index.max(initial=0))).bit_length())

@@ -38,7 +38,7 @@ def require_at_least(values: Values, floor: int, name: str) -> None:
 
 
 def as_keys(values: Values, name: str) -> Values:
-    """Return the values as `canonical` keys.
+    """Return the values in the form in which keys are stored (`key_values.canonical`).
 
     Raises Undecodable for dates and timestamps outside the years 1 to 9999, which Python cannot represent. `name` is
     the name of the column, for the message. A timestamp in microseconds outside these years usually comes from

@@ -1,4 +1,4 @@
-"""Queries of the DuckDB database of this process.
+"""Run queries in DuckDB, in one database for this process.
 
 The database is closed before the process ends. Otherwise, if another thread is still inside DuckDB, Python aborts at
 the end of the process, or prints what DuckDB has not freed.

@@ -84,12 +84,12 @@ def names(handle: OrcHandle) -> list[str]:
 
 
 def by_name(handle: OrcHandle) -> bool:
-    """Return whether keys stay the same when other columns change.
+    """Return whether Spark reads the same keys after other columns of the table change.
 
-    Keys stay the same if the file names its columns, even if the columns of the table are moved. But Spark compares the
-    timestamps of the file and of the table by position, also timestamps inside other types. Spark fails if only one of
-    two compared timestamps has a time zone (`checkTimestampCompatibility` of OrcUtils). So the result is False if the
-    types of the columns contain timestamps.
+    If the file names its columns, Spark finds the keys even if the columns of the table are moved. But Spark compares
+    the timestamp types of the file with those of the table by position, also inside nested types. Spark fails if only
+    one of two compared types has a time zone (`checkTimestampCompatibility` of OrcUtils). So the result is True only if
+    the file names its columns, and no column of the file has a timestamp in its type.
     """
     return bool(names(handle)) and all(column.base in _WITHOUT_TIMESTAMPS for column in handle.columns)
 

@@ -214,7 +214,7 @@ def find(handle: OrcHandle, column: KeyColumn) -> tuple[str, Conversion] | None:
     """Return a column's name in the file and how to read it.
 
     Returns None if the file lacks the column. Raises Undecodable if the column cannot be identified with certainty, or
-    as `conversion_for`.
+    if Arrow may read it differently from Spark (`conversion_for`).
     """
     if not has_plain_name(column.name):
         raise Undecodable(f"only Spark's own reader can tell what it reads for a column named {column.name!r}")

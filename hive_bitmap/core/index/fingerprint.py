@@ -98,9 +98,9 @@ def matching(indexed: pa.Table, sizes: Longs, times: Longs, tags: pa.Array) -> F
 
 
 def immutable(listed: FileStatus) -> Fingerprint:
-    """Return the fingerprint of a file in the log of a table.
+    """Return the fingerprint of a base file that is never written again.
 
-    Such a file is never written again.
+    `listed` is the status of the file according to the log of its table.
     """
     return Fingerprint(path=listed.path, size=listed.size, mtime_ms=listed.mtime_ms, etag=listed.etag, tail_crc32=0)
 

@@ -86,7 +86,8 @@ def empty_folder(root: str) -> str:
 def make_empty_folder(root: str, access: Access | None) -> str:
     """Make the folder of empty slots unless the folder exists; return its path.
 
-    The file in the folder gets the permissions `access`; None leaves its permissions as the store makes them.
+    The folder holds an empty file. A new file gets the permissions `access`; if `access` is None, it keeps the
+    permissions that its store gives to new files.
     """
     folder = empty_folder(root)
     _require_no_link(f"{folder}/{EMPTY_FILE}", root)
@@ -299,8 +300,9 @@ def superseded(
 ) -> list[str]:
     """Return the generations of an index that may be deleted.
 
-    A generation may be deleted if it is not in `live`, and is ORPHANED, or REPLACED for at least `grace_seconds`. A
-    COMPLETE generation that is not in `live` is retired: its grace period begins now.
+    `folders` are generations, and `live` has the folders that are in use. A generation may be deleted if it is not in
+    `live`, and is ORPHANED, or REPLACED for at least `grace_seconds`. A COMPLETE generation that is not in `live` is
+    retired: its grace period begins now.
     """
     unused = [folder for folder in folders if folder not in live]
     usages = [

@@ -78,9 +78,11 @@ class Author:
     def is_at_work(self, complete: bool) -> bool:
         """Return whether the process may still do the work that the marker stands for.
 
-        `complete` says whether this work is done. Even then, the process counts as at work for at most a day. After
-        that it does not, because a living process may be busy with something else. A later process with the same number
-        does not count: in restarted containers, all processes have the same few numbers.
+        `complete` says whether this work is done. In the first day after `started`, a living process counts as at work
+        even if the work is done. After this day it counts only if the work is not done, because it may be busy with
+        something else. After this day, a later process with the same number does not count either: in restarted
+        containers, all processes have the same few numbers. A process of another machine or container counts as at work
+        for the first day, because this machine cannot find out whether the process lives.
         """
         young = time.time() - self.started < GRACE_SECONDS
         if self.host != socket.gethostname() or self.pid_namespace not in ("", _pid_namespace()):

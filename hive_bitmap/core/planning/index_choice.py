@@ -28,9 +28,9 @@ class Unserved:
 class IndexChoice:
     """The index of each column, and whether each index is used.
 
-    `by_column` has the chosen indexes by lower-case column name. A count of all rows needs no column: any index knows
-    the number of rows, and the chosen index has the name "". `unserved` says why no index can serve the request. It is
-    None if an index serves the request.
+    `by_column` has the chosen indexes by lower-case column name. A count of all rows needs no column, and any index can
+    give the number of rows: the index chosen for this number has the key "" in `by_column`. `unserved` says why no
+    index can serve the request. It is None if an index serves the request.
     """
 
     by_column: Mapping[str, Definition]
@@ -38,7 +38,10 @@ class IndexChoice:
     uses: tuple[IndexUse, ...]
 
     def unused(self, reason: str) -> tuple[IndexUse, ...]:
-        """Return `uses` with every index marked as not used; used indexes get this reason."""
+        """Return `uses` with every index marked as not used.
+
+        `reason` becomes the reason of the indexes that were used until now. The other indexes keep their reasons.
+        """
         return tuple(replace(use, used=False, reason=reason if use.used else use.reason) for use in self.uses)
 
 
@@ -75,9 +78,10 @@ def choose_for_sums(
     """Choose the index whose partial aggregates answer a query.
 
     The index must have all keys, all columns that the predicate tests, and all aggregates. Partition columns, which are
-    `partitioned_by` in lower case, need no index. An index with fewer columns is preferred. The chosen index also has
-    the name "", because the query may name none of its columns. `measures` has the aggregates of each measure, none if
-    the table has no such data column; otherwise the arguments are those of `choose`.
+    `partitioned_by` in lower case, need no index. An index with fewer columns is preferred. In `by_column`, the chosen
+    index also has the key "", because the query may name none of its columns. `measures` maps each measure to its
+    aggregates; there are no aggregates if the measured column is not a data column of the table, and then no index is
+    chosen. `indexes`, `predicate` and `keys` are as in `choose`.
     """
     aggregates = [aggregate for held in measures.values() for aggregate in held]
     tested = {column.lower() for column in columns_of(predicate)}
@@ -104,7 +108,10 @@ def choose_for_sums(
 
 
 def holds(definition: Definition, aggregates: Collection[Aggregate]) -> bool:
-    """Return whether the rows of an index hold all of these aggregates, of columns as the table has them."""
+    """Return whether the rows of an index hold all of these aggregates.
+
+    An aggregate of a column counts only if the index has aggregated the column under the same name and type.
+    """
     return set(aggregates) <= set(definition.aggregates)
 
 

@@ -57,16 +57,16 @@ class IndexUse:
 class Plan:
     """How a query is answered, and why.
 
-    `str()` of a plan is a summary; `explaining.explain` shows the whole plan. `predicate` is the text of the condition,
-    or None. `reason` is a sentence. `code` is the Reason for a full scan; None for other strategies, and for a full
-    scan that the planner has chosen by its costs. `costs` has the estimated seconds of each possible strategy. These
-    seconds were computed with the learnt `factors`.
+    `str()` of a plan is a summary; `explaining.explain` shows the whole plan. `predicate` is the text of the condition;
+    None for all rows. `reason` is a sentence. `code` is the Reason for a full scan; None for other strategies, and for
+    a full scan that the planner has chosen by its costs. `costs` has the estimated seconds of each possible strategy.
+    These seconds were computed with the learnt `factors`.
 
     `files` and `blocks` have the schemas FILES_SCHEMA and BLOCKS_SCHEMA. A file that is read whole counts as one block.
-    `bytes_total` and `bytes_selected` are bytes of base files, `index_bytes` bytes of decoded bitmaps. If no index
-    serves the query, `files` and `blocks` are empty, and the figures are None. `rows_total` is also None if a file is
-    read whole. `rows_selected` is also None if only an upper bound is known. `deleted` is the number of indexed files
-    that are no longer in the table.
+    The figures are the numbers of blocks, rows and bytes, in total and selected. `bytes_total` and `bytes_selected` are
+    bytes of base files, `index_bytes` bytes of decoded bitmaps. If no index serves the query, `files` and `blocks` are
+    empty, and the figures are None. `rows_total` is also None if a file is read whole. `rows_selected` is also None if
+    only an upper bound is known. `deleted` is the number of indexed files that are no longer in the table.
 
     A full scan that was chosen by a sample of the partitions has no files and blocks; of the figures, only `rows_total`
     may be set.

@@ -51,8 +51,8 @@ class PlanInputs:
 
     `cores` is the number of tasks that run at the same time. `columns` are the data columns to read, in lower case.
     `unkeyed` are the columns to read whose type cannot be a key's type. `nested` has the types of the `unkeyed` columns
-    that tasks may read. `schemas` are the `definition.known_schemas` of the table. `count` says that only the number of
-    rows is wanted.
+    that tasks may read. `schemas` are the `definition.known_schemas` of the table. `predicate` is None if the query has
+    no condition. `count` says that only the number of rows is wanted.
 
     `unreadable` has files that have to be read whole, and that only Spark can read: it maps their paths to the reason.
     The path "" stands for all files that have to be read whole. `share` is the share of the files' bytes that the
@@ -350,8 +350,8 @@ def _choose(
     """Return the cheapest strategy, and a sentence with the reason.
 
     `costs` has the price of each possible strategy, and `impossible` says why other strategies are impossible.
-    `figures` are the figures of the plan. `blocks` (BLOCKS_SCHEMA) are the blocks in the index. The reason describes
-    these blocks.
+    `figures` has numbers of the plan, such as its selected rows and bytes, by field of `Plan`. `blocks` (BLOCKS_SCHEMA)
+    are the looked-up blocks. The reason says how many blocks and rows are selected, or how many bytes are saved.
     """
     selected, rows = blocks["selected"].to_numpy(), int(blocks["rows"].to_numpy().sum())
     matching, holding = int(selected.sum()), int((selected > 0).sum())

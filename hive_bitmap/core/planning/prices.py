@@ -197,7 +197,7 @@ class Prices:
     factors: Factors = FROZEN
 
     def is_too_small(self, size: float, files: int = 0, values_per_byte: float = 0.0, *, native: bool) -> bool:
-        """Return whether a scan is too small for reading by an index to pay.
+        """Return whether a scan is so small that an index cannot speed it up.
 
         The scan reads `size` bytes of `files` files. It is too small if Spark's own scan would end before a read by an
         index could begin. `values_per_byte` is as in `Reads`. A `native` read by an index is done by Spark's own

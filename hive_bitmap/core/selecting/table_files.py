@@ -23,12 +23,13 @@ class PartitionState:
     """A partition and its listed files.
 
     A table that is not partitioned has a single partition, without name and values. In `values`, None stands for NULL.
+    `number` is the position of the partition among the partitions that Spark listed before pruning.
     """
 
     name: str  # `a=1/b=x`
     values: tuple[str | None, ...]  # of the partition columns
     files: tuple[FileStatus, ...]
-    number: int = 0  # its place among the partitions that Spark listed, before pruning
+    number: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,9 +97,9 @@ class FileRecords:
 
     @cached_property
     def shared(self) -> Flags:
-        """Whether several shards have the path of the file.
+        """Whether the index has the path of the file more than once.
 
-        Several shards may have the path if partitions share a folder.
+        This may be so if partitions share a folder.
         """
         paths = self.covered.path_numbers
         counts = np.bincount(paths, minlength=1)

@@ -137,8 +137,8 @@ def listing(path: str) -> Listing:
 def listings(folders: Sequence[str]) -> list[Listing | None]:
     """Return the listing of each folder; None for a folder that does not exist.
 
-    Many folders of an object store are listed together if all of them are below one folder. Raises NotADirectoryError,
-    with the path of the file.
+    Many folders of an object store are listed together if all of them are below one folder. Raises NotADirectoryError
+    if one of `folders` is a file.
     """
     listed: dict[str, Listing | None] = {}
     if len(folders) >= MANY_FOLDERS and (root := _common_folder(folders)):
@@ -335,8 +335,8 @@ def link_or_copy(source: str, target: str) -> None:
 def enclosing(folder: str, root: str) -> list[str]:
     """Return a folder and its parents, without `root` and the parents of `root`.
 
-    The folder itself is in the result even if it is one of these. If `root` is in another store, the result is an empty
-    list. Links on the local file system are resolved.
+    The folder itself is in the result even if it is `root` or a parent of `root`. If `root` is in another store, the
+    result is an empty list. Links on the local file system are resolved.
     """
     if not _is_same_store(folder, root):
         return []

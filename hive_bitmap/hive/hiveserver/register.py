@@ -100,9 +100,10 @@ def _location(server: Server, base: Table, values: tuple[str, ...]) -> str:
 
 
 def _exported_before(server: Server, index: HiveIndex) -> bool:
-    """Return whether the server has an earlier export with this name.
+    """Return whether the server's table of this name is an earlier export of the index.
 
-    Raises AlreadyExists for another table with the name.
+    The name is `index.index_table`. Return False if the server has no table of this name. Raises AlreadyExists if the
+    table of this name is something else.
     """
     try:
         existing = tables.describe(server, f"{quote(index.definition.database)}.{quote(index.index_table)}")

@@ -51,8 +51,8 @@ def satisfying_keys(
     """Return the keys for which Spark evaluates an expression to TRUE.
 
     The expression is the part `leaf` of `condition`. `keys` are values of `column`, the only column of the expression.
-    `request` is the JVM's `PythonRequest`, and `scan` the number of the scan in it that has the condition. Return None
-    if Spark cannot evaluate the expression.
+    `request` is the JVM's `PythonRequest`; `scan` is the number, in this request, of the scan with `condition`.
+    Return None if Spark cannot evaluate the expression.
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException

@@ -100,7 +100,7 @@ class Unanswered:
     code: Reason | None = None
 
     def also(self, other: Unanswered) -> Unanswered:
-        """Return both reasons, with the code of the other one if it has a code."""
+        """Return both reasons, joined; the code is that of `other`, or else that of this object."""
         return Unanswered("; ".join(filter(None, (self.reason, other.reason))), other.code or self.code)
 
 
@@ -199,7 +199,8 @@ class _AskedScan:
     ) -> tuple[Decision | Unanswered, Snapshot | None]:
         """Try to answer the aggregation; return the decision and the snapshot.
 
-        `request` is for the keys with their counts, and for the `sums` if there are any. The decision is LeaveAlone if
+        `request` is for the keys with their counts, and for the `sums` if there are any. `earlier` is the snapshot of
+        an earlier attempt to answer the aggregation of this scan; None if there is none. The decision is LeaveAlone if
         the limit makes indexes pointless. It is also LeaveAlone if the store of the files fails, because narrowing the
         scan would ask the store again, and wait as long. If the index has no answer, the first result is the reason
         instead of a decision. The snapshot serves to narrow the scan. It is None if the scan will not be narrowed, or
@@ -320,9 +321,9 @@ class _AskedScan:
 
     @property
     def _limit(self) -> int | None:
-        """The limit of the scan.
+        """The number of rows that the query needs from the scan; None if it needs all.
 
-        The limit is None if the strategy was set, because costs and the limit then do not matter.
+        The result is also None if the strategy is not chosen by cost, because the limit then does not matter.
         """
         return self.scan.limit if self._is_by_cost else None
 

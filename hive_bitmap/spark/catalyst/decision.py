@@ -237,9 +237,12 @@ class ReadChoices(Decision):
 
 @dataclass(frozen=True)
 class FramePart:
-    """Rows that our tasks read, as a DataFrame with the scan's columns."""
+    """Rows that our tasks read, as a DataFrame with the scan's columns.
 
-    frame: DataFrame | None  # None once the JVM has it
+    `frame` is None once the JVM has the DataFrame.
+    """
+
+    frame: DataFrame | None
 
     def to_json(self) -> dict[str, str]:
         return {"read by": "tasks"}

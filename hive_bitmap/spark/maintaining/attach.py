@@ -146,10 +146,10 @@ def _moved(
 
 
 def _rename_table(spark: SparkSession, table: str, definition: Definition, name: str) -> None:
-    """Give the index table of an index the name `name`.
+    """Rename the new index table of an attached index to `name`.
 
-    `name` is the name of the former index table, if the user chose it by IN TABLE. The former index table must be
-    dropped first, so that the name is free.
+    Indexes whose old index table had a name that the user chose by IN TABLE keep this name, `name`. The old index table
+    must have been dropped, so that the name is free. `definition` has the name of the index.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     index = catalog.named(base, indexes, definition.name)

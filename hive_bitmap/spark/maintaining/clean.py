@@ -175,8 +175,8 @@ def _existing(
     """Return the roots of indexes to search, and reports on the roots to leave alone.
 
     There is a report for each root in which nothing may be deleted. `indexes` are the indexes to clean up. `trusted`
-    are the definitions of all trusted indexes: a root is left alone if another of these has the same root or id. With
-    `take_over`, roots that another metastore has marked are not left alone for that reason.
+    are the definitions of all trusted indexes: the root of an index is left alone if another trusted index has the same
+    root or id. With `take_over`, roots that another metastore has marked are not left alone for that reason.
     """
     usable, refused = [], []
     for index in indexes:
@@ -209,7 +209,8 @@ def _unread(definition: Definition, error: Exception) -> str:
 def _live(spark: SparkSession, tables: Sequence[Table], folders: Sequence[str]) -> set[str]:
     """Return the folders that tables, trusted or not, and their partitions point at.
 
-    Partitions are read only for index tables, and for tables whose folder is in a root.
+    `folders` are the roots of indexes. Partitions are read only for index tables, and for tables whose folder is in a
+    root.
     """
     inside = tuple(f"{folder}/" for folder in folders)
 
@@ -232,9 +233,10 @@ def _given_folder(location: str | None) -> str:
 
 
 def _unclaimed(spark: SparkSession, database: str, tables: Sequence[Table], given_folder: str) -> list[str]:
-    """Return the folders of indexes that no table uses.
+    """Return the folders that may belong to dropped indexes.
 
-    The candidates are the folders in the default folder of indexes, and the given folder.
+    The candidates are the folders in the default folder for the index tables of `database`, and the given folder ("" if
+    none is given). Folders that overlap with the location of one of `tables` are left out.
     """
     home = catalog.default_folder(spark, database)
     folders = {f"{home}/{folder}" for folder in generation.subfolders(home)} | (
@@ -246,10 +248,11 @@ def _unclaimed(spark: SparkSession, database: str, tables: Sequence[Table], give
 
 
 def _only_begun(folders: Sequence[str], given_folder: str, grace_seconds: float, dry_run: bool) -> Iterator[Leftover]:
-    """Delete unfinished markers of killed builds with their folders.
+    """Delete folders in which killed builds have left nothing but unfinished markers.
 
-    Markers are deleted when they are older than `grace_seconds`, unless `dry_run` is set. Yield a report for each
-    folder. Folders with other content are left out. The given folder is never left out, but its other content stays.
+    A folder is deleted only if its markers are older than `grace_seconds`, and never with `dry_run`. Yield a report for
+    each folder with unfinished markers. Folders with other content are left out, except the given folder: there only
+    the unfinished markers are deleted, and the other content stays. A folder with a complete marker is always left out.
     """
     for folder in folders:
         files = roots.only_begun(folder, alone=folder != given_folder)

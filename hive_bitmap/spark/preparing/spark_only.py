@@ -100,7 +100,7 @@ def _open_in_tasks(spark: SparkSession, path: str) -> None:
 
 
 def _open(path: str) -> None:
-    """Request the status of a file from this task's machine.
+    """Check, inside a task, that the machine of the task can reach a file.
 
     It is no error if a file of a remote store has been deleted by now. A local file must exist.
     """

@@ -1,8 +1,9 @@
-"""Write the compact-index result file of a predicate.
+"""Write the compact-index result file of a predicate, for Hive 0.7 to 2.3.
 
-The readers of such a file take file names and offsets. In some formats, a block consists of units: lines, or parts
-between sync marks. A block may span several splits of a reader, so the offset of the block does not suffice: the file
-lists the offset of each unit with a selected row. The number of offsets grows with the rows, so tasks find the offsets.
+Hive reads only the splits of base files that hold an offset in this file (`hive.index.compact.file`). In some formats,
+a block consists of units: lines, or parts between sync marks. A block may span several splits, so the offset of the
+block does not suffice: the file lists the offset of each unit with a selected row. The number of offsets grows with the
+rows, so tasks find the offsets.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ log = logging.getLogger(__name__)
 class UnitTask:
     """The input of a task that locates rows.
 
-    The task locates the selected rows of `lookup`, or all rows of `whole_file` if `lookup` is None. `format` is the
-    name of the files' format.
+    The task locates the selected rows of `lookup`, or all rows of `whole_file` if `lookup` is None. `matching_keys` has
+    the keys for which Spark evaluated leaves of the predicate to TRUE. `format` is the name of the files' format.
     """
 
     format: str
