@@ -198,7 +198,7 @@ def look_up(endpoint: Endpoint, table: str, where: str) -> Plan:
 def print_blocks(format_: str, plan: Plan) -> None:
     """Print the selected blocks of a plan by file and offset.
 
-    A file that is read whole has neither offset nor rows.
+    A block has the number of its selected rows. A file that is read whole is one line, without offset and number.
     """
     paths = plan.files["path"].to_pylist()
     chosen = plan.blocks.filter(plan.blocks["selected"].to_numpy() > 0).select(["file", "offset", "selected"])

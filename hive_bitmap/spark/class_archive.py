@@ -51,14 +51,17 @@ def place() -> Path | None:
 
 
 def named(base: Path, size: int) -> Path:
-    """Return the path of an archive of this size in bytes."""
+    """Return the path of an archive of `size` bytes.
+
+    `base` is the path without size and suffix, as `place` returns it.
+    """
     return base.with_name(f"{base.name}-{size}.jsa")
 
 
 def find(base: Path) -> Path | None:
-    """Return the path of the archive at `base`.
+    """Return the path of the archive whose path begins with `base`.
 
-    Return None if the archive is incomplete, or if other users can write it.
+    `base` is as in `named`. Return None if there is no archive, if it is incomplete, or if other users can write it.
     """
     for path in base.parent.glob(f"{base.name}-*.jsa"):
         if _is_ours(path) and path == named(base, path.stat().st_size):

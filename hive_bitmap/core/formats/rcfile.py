@@ -28,7 +28,8 @@ FIRST_BYTES = 16  # so many bytes of a decompressed key contain its first number
 def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Units]:
     """Yield the units that start from byte `start` to before `end`.
 
-    Raises Undecodable.
+    `source` is the open file `path`. Raises Undecodable if the file is not an RCFile of version 1, has an unknown
+    codec, or is damaged.
     """
     file = ByteStream(source, 0, source.size())
     if file.read(len(MAGIC)) != MAGIC:

@@ -26,7 +26,7 @@ COMPRESSED_PARTS = 4  # parts of a block: lengths of keys, keys, lengths of valu
 def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Units]:
     """Yield the units that start from byte `start` to before `end`, in batches.
 
-    `source` is the open file `path`. Raises Undecodable.
+    `source` is the open file `path`. Raises Undecodable if the file is not a SequenceFile of version 6, or is damaged.
     """
     file = ByteStream(source, 0, source.size())
     if file.read(len(MAGIC)) != MAGIC:

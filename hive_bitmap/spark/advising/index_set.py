@@ -1,9 +1,10 @@
-"""Choose a set of indexes greedily, in steps that save most.
+"""Choose a set of indexes greedily: each step is the one that saves most.
 
 All functions are pure. A step is an index, or several indexes that only together answer a query. The gain of a step is
-what it saves in addition to existing indexes and earlier steps. Among steps that save about the same, the smallest is
-taken. A step is worth it if it saves more time than its builds take, and enough compared with what the chosen indexes
-already save. If two indexes would narrow the same scan, only the gain of the better one counts.
+what it saves in addition to existing indexes and earlier steps. Among steps that save about the same, the step with the
+smallest indexes is taken. A step is worth it under two conditions: it saves more time than its builds take, and its
+gain is not negligible beside what the indexes chosen before it save. If two indexes would narrow the same scan, only
+the gain of the better one counts.
 """
 
 from __future__ import annotations
@@ -80,8 +81,8 @@ class Workload:
     def _by_answer(self, shape: Shape, indexes: IndexSet) -> Gain:
         """Return the gain of answering the queries of a shape from these indexes.
 
-        The best few of the indexes are chosen. The gain is zero if the indexes, together with the existing indexes, do
-        not answer the queries.
+        The queries use the existing indexes, and at most MOST_TOGETHER of `indexes`: those with the largest gain. The
+        gain is zero if the existing indexes and all of `indexes` together do not answer the queries.
         """
         if not answers(shape, [*self.indexed, *indexes]):
             return Gain()
@@ -147,8 +148,8 @@ class Step:
 class UnchosenIndex:
     """A possible index that was not chosen.
 
-    `columns` are its columns. `step` is the best of the steps that could follow the chosen ones and have this index.
-    `alone` is the gain of the best of the steps with this index if no other index had been chosen.
+    `columns` are its columns. `step` is the best step with this index that could follow the chosen steps. `alone` is
+    the gain of the best step with this index before any index was chosen.
     """
 
     columns: Columns

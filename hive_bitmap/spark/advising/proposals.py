@@ -100,11 +100,12 @@ class UnusedIndex:
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
-    """Advice for `queries` scans observed since a time.
+    """Advice about indexes, from the observed scans of tables.
 
-    `since` is this time, in seconds since 1970; None if nothing was recorded. `proposals` are a set of indexes to
-    create, in the order in which they were chosen; the gain of each proposal is in addition to the earlier proposals.
-    `left_out` are the other considered indexes, by reason. `notes` are sentences on what was not judged.
+    `queries` is the number of these scans. `since` is the time from which they were observed, in seconds since 1970;
+    None if nothing was recorded. `proposals` are a set of indexes to create, in the order in which they were chosen;
+    the gain of each proposal is in addition to the earlier proposals. `left_out` are the other considered indexes, by
+    reason. `notes` are sentences on what was not judged.
     """
 
     queries: int

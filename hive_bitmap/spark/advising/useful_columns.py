@@ -35,7 +35,8 @@ def useful_sets(shape: Shape, indexed: Collection[Columns]) -> set[IndexSet]:
 def _separate_indexes(shape: Shape, indexed: Collection[Columns]) -> IndexSet:
     """Return the smallest indexes that together answer a shape's aggregation.
 
-    The set is empty if more than MOST_TOGETHER indexes would be needed.
+    `indexed` are the columns of existing indexes; the result has only indexes that are needed in addition to them. The
+    result is empty if more than MOST_TOGETHER indexes would be needed.
     """
     key_sets = {frozenset(keys) for keys in shape.key_sets or ()}
     missing = {keys for keys in key_sets if keys and not any(keys <= index for index in indexed)}
@@ -76,9 +77,10 @@ def needed(shape: Shape) -> Columns:
 
 
 def sets_to_look_up(shape: Shape) -> list[Columns]:
-    """Return the column sets to look up for an aggregation.
+    """Return the sets of columns that an aggregation looks up in indexes.
 
-    The key sets of the shape come first, then a set for each tested column.
+    For each set, one index must have all of its columns. The key sets of the shape come first, then a set of one column
+    for each tested column.
     """
     keys = [frozenset(keys) for keys in shape.key_sets or () if keys]
     return [*keys, *(frozenset((column,)) for column in sorted(_tested(shape.tests)))]

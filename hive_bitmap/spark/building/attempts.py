@@ -1,8 +1,8 @@
 """Index the base files of a build, in two attempts if necessary.
 
-Arrow's C++ may end its process, a Python worker of Spark, when it reads a damaged file. If a worker ends in this way,
-each file is tried in a child process of a task. The second attempt indexes only the files that did not end a child
-process.
+When Arrow's C++ code reads a damaged file, it may crash the process, which is a Python worker of Spark. If a worker
+ends in this way, each file is tried in a child process of a task. The second attempt indexes only the files that did
+not end a child process.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def index_files(
 ) -> tuple[BuildPlan, list[ShardReport]]:
     """Create the new segments of a build, and index files into them.
 
-    Return the plan with these segments, and the reports of the tasks. `progress` is called while files are indexed;
-    None means that nobody follows the progress. The folders of new segments are added to `in_work`. If an attempt
-    fails, its segments are deleted, unless the marker of their root names another metastore than `metastore_id`, the id
-    of this metastore. Raise BuildFailed, OSError and StoreError.
+    Return the plan with these segments, and the reports of the tasks. `progress` is called while files are indexed; if
+    it is None, no progress is reported. The folders of new segments are added to `in_work`. If an attempt fails, its
+    segments are deleted, unless the marker of their root names another metastore than `metastore_id`, the id of this
+    metastore. Raise BuildFailed, OSError and StoreError.
     """
 
     def attempt(plan: BuildPlan, fatal: Mapping[str, str]) -> list[ShardReport]:
@@ -68,8 +68,8 @@ def index_files(
 def delete_begun(planned: BuildPlan, metastore_id: str) -> None:
     """Delete the segments that a build began.
 
-    If the marker of a root names another metastore than `metastore_id`, the id of this metastore, its segments stay.
-    Files that cannot be deleted are left to `clean`.
+    `metastore_id` is the id of this metastore. The segments of an index stay if the marker of the index's root names
+    another metastore. Files that cannot be deleted are left to `clean`.
     """
     try:
         for number, scope in enumerate(planned.scopes):
@@ -95,6 +95,6 @@ def _attempt(
 def _in_new_folder(change: Change) -> Change:
     """Return the change with a new folder for its segment.
 
-    Tasks of the failed job may still write into the old folder.
+    The second attempt needs new folders, because tasks of the first attempt may still write into the old folders.
     """
     return replace(change, folder=f"{parent(change.folder)}/{generation.new_name()}")

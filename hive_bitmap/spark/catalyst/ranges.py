@@ -26,8 +26,9 @@ def file_choices(results: LookupResults, numbers: Mapping[Place, int], *, whole_
     """Return a line for each listed file that is fresh in the index.
 
     A line has the file's number, fingerprint and ranges, separated by tabs. `numbers` has the numbers of the listed
-    files. A file without a line is read whole. With `whole_files`, the range of a file is the whole file if any of its
-    blocks is selected; otherwise the line has no range.
+    files. A file whose index rows are damaged has no line; a file without a line is read whole. The ranges cover the
+    selected blocks. With `whole_files`, the only range is the whole file, if any of its blocks is selected. A file
+    without selected blocks has a line without ranges.
     """
     lines = []
     for lookup, candidates in results.pairs():
@@ -45,8 +46,9 @@ def file_choices(results: LookupResults, numbers: Mapping[Place, int], *, whole_
 
 
 def split_choices(results: LookupResults, numbers: Mapping[Place, int], pieces: Sequence[Piece | WholePiece]) -> str:
-    """Return the lines that select the splits of `pieces`.
+    """Return the lines that select those `pieces` that are splits to read whole.
 
+    These are the pieces of class WholePiece; other pieces are ignored. They point into the `whole_files` of `results`.
     `numbers` has the numbers of the listed files. Spark's own reader reads the splits, even if the files have changed.
     """
     ranges: dict[tuple[int, int], list[int]] = {}

@@ -1,6 +1,7 @@
-"""Describe the scans of a query, and check which are too small.
+"""Describe the scans of a query, and make the first checks of each scan.
 
-The optimizer rule sends the description (`Question.java`). The checks read no index.
+The optimizer rule sends the description (`Question.java`). The checks decide whether a scan is too small for indexes,
+and which of its runtime filters are worth a job. The checks read no index.
 """
 
 from __future__ import annotations
@@ -62,9 +63,9 @@ class RuntimeFilter:
 
 @dataclass(frozen=True)
 class Sums:
-    """The aggregation above a scan as sums of partial aggregates by key.
+    """What an aggregation needs if partial aggregates in an index answer it.
 
-    `keys` are the columns by which the aggregates are needed, `measures` the aggregated columns.
+    The partial aggregates of `measures`, the aggregated columns, are added up for each key of the columns `keys`.
     """
 
     keys: tuple[str, ...]
@@ -94,9 +95,10 @@ class Sums:
         return {"keys": self.keys, "measures": measures}
 
     def by_keys_of(self, table: Table, definitions: Sequence[Definition]) -> Sums:
-        """Return the sums with some measures as keys instead.
+        """Return the sums with some of the measures turned into keys.
 
-        These are the partition columns, and the keys of indexes that no index aggregates.
+        A measure becomes a key if its column is a partition column, or if the column is indexed and no index has
+        partial aggregates of it. `definitions` are the indexes.
         """
         keyed = {name.lower() for definition in definitions for name in definition.column_names}
         partitioned_by = {column.name.lower() for column in table.partition_columns}

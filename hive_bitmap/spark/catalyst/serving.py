@@ -95,7 +95,7 @@ class Serving:
 
     @property
     def refresher(self) -> Refresher:
-        """The refreshes of the sessions, made at the first write or unindexed file."""
+        """The Refresher of all sessions, created at the first write or unindexed file."""
         from hive_bitmap.spark.following.refresher import Refresher
 
         with self._lock:
@@ -258,9 +258,10 @@ class Serving:
     def _once(self, key: str | None, seconds: float, decide: Callable[[], _Kept]) -> _Kept:
         """Decide once on a question that several queries ask at the same time.
 
-        `decide` makes the decision. `key` is equal for equal questions; a question with the key None is decided on by
-        itself. A query decides itself if it cannot use the decision of the first query. A query also decides itself
-        after `seconds`, because the first query may have to wait until other late plans have ended.
+        `decide` makes the decision. `key` is equal for equal questions; None for a question that shares no decision.
+        The first query with a key calls `decide`, and the others wait for its decision. Such a query calls `decide`
+        itself if it cannot use that decision, or if it has waited for `seconds`: the first query may be held up until
+        other late plans have ended.
         """
         if key is None:
             return decide()

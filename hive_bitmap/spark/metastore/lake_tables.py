@@ -38,7 +38,7 @@ _PHYSICAL_NAME, _ID = "delta.columnMapping.physicalName", "delta.columnMapping.i
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """A snapshot of a Delta log.
+    """The facts about a version of a Delta table, from its log.
 
     `schema` is the schema as JSON. `mapping` is the way in which columns are named in files, `features` are the table
     features of Delta. `past` says whether this is an older version of the table.

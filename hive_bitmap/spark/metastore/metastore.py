@@ -218,9 +218,9 @@ def table_of(spark: SparkSession, described: Any) -> Table:
 
 
 def _with_stores(spark: SparkSession) -> Metastore:
-    """Return the metastore of a session whose files the caller will read.
+    """Return the metastore of a session, and use the session's store settings.
 
-    From now on, this process uses the store settings of the session.
+    From now on, this process uses these store settings, because callers read the files of the tables they look up.
     """
     session_stores.use(spark)
     return of(spark)

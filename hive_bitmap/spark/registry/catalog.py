@@ -1,8 +1,8 @@
 """Find, check and alter the indexes of a table.
 
 Each index has an index table in the metastore, a plain EXTERNAL table. The TBLPROPERTIES of the index table hold the
-definition of the index. The partitions of the index table are slots. A slot points at a segment or at nothing.
-`Index.problem` reports changes by other programs in the index table or the base table.
+definition of the index. The partitions of the index table are slots. A slot points at a segment, or at the empty folder
+of the index. `Index.problem` reports changes by other programs in the index table or the base table.
 """
 
 from __future__ import annotations
@@ -242,7 +242,10 @@ def _orphans_elsewhere(spark: SparkSession, name: str, known_tables: Sequence[Ta
 
 
 def metastore_errors() -> tuple[type[Exception], ...]:
-    """Return the errors of a metastore that cannot list a database."""
+    """Return the classes of the errors that listing a database may raise.
+
+    Callers that search many databases skip a database for which the metastore raises such an error.
+    """
     from pyspark.errors import PySparkException
 
     return (ServerError, PySparkException)
@@ -271,8 +274,9 @@ def indexes_on_tables_of(spark: SparkSession, database: str) -> list[Index]:
 def indexed_tables(spark: SparkSession, database: str | None, *, all_databases: bool = False) -> list[str]:
     """Return the sorted names of the tables that have an index, in Spark's SQL.
 
-    The index or its table is in `database`; None means the session's current database. With `all_databases`, any
-    database will do. A dropped table is included as long as it has an index left.
+    The tables are those in `database`, and those whose index table is in `database`; None means the session's current
+    database. With `all_databases`, the tables are those of every database. A dropped table is included as long as it
+    has an index left.
     """
     every_database = metastore.database_names(spark) if all_databases else []
     databases = every_database or [database or spark.catalog.currentDatabase()]
@@ -284,8 +288,9 @@ def indexed_tables(spark: SparkSession, database: str | None, *, all_databases: 
 def with_copies(spark: SparkSession, tables: Sequence[Table]) -> list[Index]:
     """Return the index of each index table of some databases.
 
-    `tables` are all tables of these databases. If a base table is in another database, the definition of its index
-    names it. Several index tables may claim to be the same index; then the result has an item for each of these tables.
+    `tables` are all tables of these databases. The base table of an index may be in another database; its name is then
+    taken from the definition of the index. Several index tables may claim to be the same index; then the result has an
+    item for each of these tables.
     """
     base_names = {name for table in tables if (name := trust.base_named(table))}
     bases = described(spark, base_names - set(map(_name, tables)))

@@ -44,8 +44,8 @@ def with_roots(spark: SparkSession, definitions: Sequence[Definition], location:
     The index tables of the definitions are in one database. The root is the folder of an index's generations. It is
     `location` or, if that is None, a new folder under `catalog.default_folder`; the name of a new folder ends with a
     part of the id. Raises AlreadyExists for a root that overlaps the root of another index (`overlap`). Raises
-    InvalidProperty for a root that overlaps the folder of a table of any database, or that lacks the host its scheme
-    needs. `require_apart_from` checks the partitions of the base table.
+    InvalidProperty for a root that overlaps the folder of a table of any database, and for a `location` without the
+    host or bucket that its scheme needs. `require_apart_from` checks the partitions of the base table.
     """
     identified = [replace(definition, id=roots.new_id()) for definition in definitions]
     if location is None:
