@@ -121,9 +121,9 @@ class Endpoint:
     def session(self, *, jobs: bool = True) -> Iterator[SparkSession]:
         """Yield the active session, or start one that ends with the `with` block.
 
-        With `jobs` False, the JVM uses only its quick compiler. The quick compiler suits a block with hardly any jobs:
-        the block's code runs too seldom to be worth optimizing. Errors of Spark within the block become
-        HiveBitmapError. Raises UsageError if --hiveserver2 was given.
+        `jobs` says whether the `with` block runs many Spark jobs. If it is False, a session started here has a JVM with
+        only the quick compiler: Java code runs too seldom in such a block to be worth optimizing. Errors of Spark
+        within the block become HiveBitmapError. Raises UsageError if --hiveserver2 was given.
         """
         if self.address is not None:
             raise click.UsageError("this command needs Spark; with --hiveserver2 use: " + WITHOUT_SPARK)

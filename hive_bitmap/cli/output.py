@@ -53,8 +53,9 @@ def print_reports(
     """Print reports of one kind as a table, JSON or CSV.
 
     `format_` is `table`, `json` or `csv`. `columns` names the fields that a table shows; by default, it shows all
-    fields that have a heading. With `with_table`, the first column is the table that the index belongs to. JSON and CSV
-    always have all fields of a report. Without reports, a table is replaced by `empty_message` on stderr.
+    fields that have a heading. With `with_table`, the first column is the base table of the index that a report is on.
+    JSON and CSV always have all fields of a report. If the format is `table` and there are no reports, `empty_message`
+    is printed on stderr instead.
     """
     fields = [TABLE_FIELD] * with_table + columns_of(reports, columns)
     print_records(format_, list(map(record_of, reports)), fields, empty_message)
@@ -65,8 +66,8 @@ def print_records(
 ) -> None:
     """Print records as a table, JSON or CSV.
 
-    `format_` is as in `print_reports`. A table shows only `fields`; JSON and CSV have all values of the records.
-    Without records, a table is replaced by `empty_message` on stderr.
+    `format_` is as in `print_reports`. A table shows only `fields`; JSON and CSV have all values of the records. If the
+    format is `table` and there are no records, `empty_message` is printed on stderr instead.
     """
     match format_:
         case "json":
@@ -110,7 +111,8 @@ def write_json(records: Iterable[str]) -> None:
 def write_csv(names: Sequence[str], records: Iterable[Iterable[Any]]) -> None:
     """Write records as CSV, below a header of `names`; without names, there is no header.
 
-    Nothing is written before the first record arrives, or the records end.
+    Nothing, not even the header, is written before the first record arrives. If there are no records, only the header
+    is written.
     """
     lines = map(csv_line, records)
     first = next(lines, None)
@@ -190,7 +192,7 @@ def _csv_field(value: Any) -> str:
 
 
 class _Number(str):
-    """A number in JSON, stored as text so that it is written with the same digits."""
+    """A number read from JSON, kept as its text, so that it is written with the digits that were read."""
 
 
 def print_rows(format_: str, frame: DataFrame, limit: int | None) -> None:

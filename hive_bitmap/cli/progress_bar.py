@@ -24,7 +24,8 @@ SECONDS_BETWEEN_LINES = 5.0  # in the log
 def build_bar(what: str) -> Iterator[Callable[[BuildProgress], None] | None]:
     """Yield a function that a build calls to report its progress.
 
-    `what` describes the build, before the bar or on each logged line. Yield None if nobody would see the progress.
+    `what` is a text that describes the build. It is shown before the bar, or begins each logged line. Yield None
+    instead of a function if nobody would see the progress.
     """
     console = messages()
     if not console.is_terminal:

@@ -203,9 +203,9 @@ def offsets(
 def _show(renderer: ModuleType, plan: object, html: Path | None, width: int | None, format_: str) -> None:
     """Print a plan as text or as JSON.
 
-    A line of text has at most `width` characters; None stands for the width of the terminal, or 100. `format_` is
-    "table" or "json". If the file `html` is given, the plan is also written to this file as HTML. `renderer` is the
-    module whose functions to_text, to_json and to_html accept `plan`.
+    `format_` is "table" (text) or "json". A line of text has at most `width` characters. If `width` is None, the limit
+    is the width of the terminal, or 100 if this width is unknown. If the file `html` is given, the plan is also written
+    to this file as HTML. `renderer` is the module whose functions to_text, to_json and to_html accept `plan`.
     """
     if html is not None:
         html.write_text(renderer.to_html(plan), encoding="utf-8")

@@ -47,7 +47,8 @@ def behind_its_table(status: IndexStatus) -> str:
 def leftover_record(leftover: Leftover, dry_run: bool) -> dict[str, Any]:
     """Return the record of a folder that nothing references.
 
-    With `dry_run`, the record says what would be done. `seconds` is how much longer the folder is kept.
+    With `dry_run`, the record says that the folder would be deleted, instead of that it was deleted. The field
+    `seconds` of the record is how much longer the folder is kept.
     """
     deleted = "would be deleted" if dry_run else "deleted"
     waits = f"kept for {leftover.seconds / 3600:.1f} hours more"

@@ -179,7 +179,7 @@ class _PlacedBytes:
     """The non-zero bytes of chosen bitmaps, with their positions in a selection.
 
     The entries are as in `SparseBitmaps`, bitmap by bitmap: `value` has the bytes, and `at` has their positions in the
-    selection instead of in the bitmap.
+    selection instead of in the bitmap. `apart` cuts the entries into ranges, none of which has a position twice.
     """
 
     at: Longs

@@ -24,7 +24,8 @@ ARRAY_MAX = 4096  # most rows of a container of kind ARRAY; with more rows BITS 
 class Containers:
     """The position, kind and size of c containers.
 
-    The containers belong to m bitmaps, in order.
+    The containers belong to m bitmaps, whose stored bytes are `data`, and are in the order of the bitmaps. Each other
+    array has one entry for each container.
     """
 
     data: NDArray[np.uint8]  # the stored bytes of all bitmaps

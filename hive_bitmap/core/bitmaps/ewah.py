@@ -117,7 +117,7 @@ def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArr
 class _StoredWords:
     """The markers of checked bitmaps, in order.
 
-    All arrays have one entry for each marker, except `numbers`.
+    `numbers` has the stored arrays of all bitmaps, end to end. Each other array has one entry for each marker.
     """
 
     numbers: NDArray[np.int64]  # the stored arrays, end to end
@@ -148,7 +148,8 @@ def _count_literals(out: NDArray[np.int64], offsets: NDArray[np.int64], markers:
     """Write the number of literals into each marker.
 
     `out` has the stored numbers of all bitmaps; bitmap i has out[offsets[i]:offsets[i+1]]. `markers` has the positions
-    of all markers in `out`. The index of a bitmap's last marker is written into the last field of the bitmap.
+    of all markers in `out`. The last number of each bitmap, rlwPosition, is written too: the index of the bitmap's last
+    marker among its words.
     """
     end = offsets[1:] - 1
     is_stop = np.zeros(len(out), bool)

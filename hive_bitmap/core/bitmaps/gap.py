@@ -49,9 +49,9 @@ _CHUNK = 1 << 17  # stored bytes decoded at a time, few enough for the temporary
 
 
 def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
-    """Encode the bitmaps of the k keys of a block, whose non-zero bytes are `b`.
+    """Encode the bitmaps of the k keys of a block.
 
-    Returns the columns `_bitmaps` and `_gap_lengths`, of k values each.
+    `b` has the non-zero bytes of the bitmaps. Returns the columns `_bitmaps` and `_gap_lengths`, of k values each.
     """
     begin, position, value, run = join_full(b.first, b.position, b.value, 0xFF)
     last = begin[1:] - 1
@@ -84,8 +84,9 @@ def decode_into(
 ) -> None:
     """OR m stored bitmaps into `bits`.
 
-    Bitmap i belongs to a block of rows[i] rows that begins at bits[starts[i]]. Raises CorruptBitmap, before `bits` is
-    changed, for a bitmap that does not fit its block.
+    `columns` has the columns `_bitmaps` and `_gap_lengths`, of m values each. Bitmap i belongs to a block of rows[i]
+    rows that begins at bits[starts[i]]. Raises CorruptBitmap, before `bits` is changed, for a bitmap that does not fit
+    its block.
     """
     stored = _stored(columns)
     parts = [(piece, _cached(stored.part(piece))) for piece in pieces(stored.offsets, _CHUNK)]
@@ -105,7 +106,7 @@ def to_cached(columns: Sequence[pa.Array]) -> CachedBitmaps:
 def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Count the set bits of each of m stored bitmaps.
 
-    Raises CorruptBitmap as `decode_into` does.
+    `columns` and `rows` are as in `decode_into`. Raises CorruptBitmap as `decode_into` does.
     """
     stored = _stored(columns)
     marks = _checked_marks(stored)
@@ -119,9 +120,8 @@ def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArr
 class _StoredGaps:
     """The stored bytes and gap lengths of m bitmaps, end to end.
 
-    Bitmap i has the bytes offsets[i] to offsets[i+1] (exclusive) of `data`, and in the same way, by `mark_offsets`, its
-    part of `lengths`. A mark is a byte that stands for a run: 0x00 or 0xFF. `lengths` has the length of each mark's run
-    in bytes.
+    Bitmap i has the stored bytes data[offsets[i]:offsets[i+1]]. A mark is a byte that stands for a run: 0x00 or 0xFF.
+    The lengths of the runs of bitmap i, in bytes, are lengths[mark_offsets[i]:mark_offsets[i+1]].
     """
 
     data: NDArray[np.uint8]

@@ -104,9 +104,9 @@ def join_full(
 
 
 def _by_matrix(codes: NDArray[Any], keys: int) -> tuple[NDArray[np.int64], KeyBytes]:
-    """Compute `key_bytes` from the matrix of all bytes of all keys.
+    """Return the result of `key_bytes`, computed from a matrix of all bytes of all keys.
 
-    The code of each row, which is less than `keys`, is compared with each key.
+    All codes are less than `keys`. Each code is compared with each number below `keys`.
     """
     nbytes = (len(codes) + 7) // 8
     matrix = np.empty((keys, nbytes), np.uint8)
@@ -123,9 +123,9 @@ def _by_matrix(codes: NDArray[Any], keys: int) -> tuple[NDArray[np.int64], KeyBy
 
 
 def _by_sort(codes: NDArray[Any], keys: int) -> tuple[NDArray[np.int64], KeyBytes]:
-    """Compute `key_bytes` by sorting pairs (code, row).
+    """Return the result of `key_bytes`, computed by sorting pairs (code, row).
 
-    Each pair is packed into one integer. All codes are less than `keys`.
+    All codes are less than `keys`. Each pair is packed into one integer.
     """
     rows = len(codes)
     shift = max(3, (rows - 1).bit_length())

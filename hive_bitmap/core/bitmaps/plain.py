@@ -46,8 +46,8 @@ def decode_into(
 ) -> None:
     """OR m stored bitmaps into `bits`.
 
-    Bitmap i belongs to a block of rows[i] rows that begins at bits[starts[i]]. Raises CorruptBitmap, before `bits` is
-    changed, for a bitmap that does not fit its block.
+    `columns` has only the column `_bitmaps`, with m values. Bitmap i belongs to a block of rows[i] rows that begins at
+    bits[starts[i]]. Raises CorruptBitmap, before `bits` is changed, for a bitmap that does not fit its block.
     """
     to_cached(columns).or_into(bits, np.arange(len(rows)), starts, rows)
 
@@ -63,7 +63,7 @@ def to_cached(columns: Sequence[pa.Array]) -> PlainBitmaps:
 def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Count the set bits of each of m stored bitmaps.
 
-    Bitmap i belongs to a block of rows[i] rows. Raises CorruptBitmap for a bitmap that does not fit its block.
+    `columns` and `rows` are as in `decode_into`. Raises CorruptBitmap for a bitmap that does not fit its block.
     """
     bitmaps = to_cached(columns)
     bitmaps.require_fit(np.arange(len(rows)), rows)

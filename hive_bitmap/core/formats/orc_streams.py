@@ -114,8 +114,8 @@ class _Negative(Exception):
 def _total(data: bytes, *, exact: bool) -> int:
     """Return the sum of integers in version 2 of ORC's run-length encoding.
 
-    Unless `exact`, each packed integer counts as the greatest integer that its bits can hold. Raises _Negative, and
-    IndexError if the last run is cut off.
+    Unless `exact`, the result is an upper bound: the integers of DIRECT runs are not decoded, and each counts as 2 to
+    the power of its width in bits. Raises _Negative, and IndexError if the last run is cut off.
     """
     at = total = 0
     while at < len(data):

@@ -131,9 +131,10 @@ def rehearse(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> None:
 
 
 def nested_marks(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> list[str]:
-    """Return the marks of the nested columns of the table `schema`.
+    """Return the marks of the nested columns of a table.
 
-    A build records these marks for the file (see `nested_types`).
+    Marks say which parts of the columns Spark and Arrow read alike from this file (see `nested_types`); a build records
+    them for the file. `schema` are all columns of the table.
     """
     with decoding("its footer"):
         nested = [column for column in schema if not is_simple(column)]
@@ -153,7 +154,11 @@ def bounds(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> dict[str, Bou
 
 
 def _bounds(handle: ParquetHandle, column: KeyColumn) -> Bounds | None:
-    """Return the bounds of a column in all row groups; None if the bounds are not certain."""
+    """Return the bounds of a column in each row group.
+
+    Return None if the column has no bounds in this file: only Spark reads the column, the file lacks it, or its type
+    has no bounds. If the bounds are not certain in a single row group, the result marks them as unknown there.
+    """
     try:
         at = find(handle, column)
     except Undecodable:  # only Spark reads the column
@@ -174,9 +179,10 @@ def _bounds(handle: ParquetHandle, column: KeyColumn) -> Bounds | None:
 def _stated_bounds(handle: ParquetHandle, group: int, leaf: int, floor: int | None) -> tuple[int, int, int] | None:
     """Return the bounds of a column in a row group, from statistics.
 
-    The bounds are a tuple for `Bounds.of`; None if they are not certain. `leaf` is the ordinal of the column in the
-    file. A value below `floor` may mean different days to writers and readers (`known_bounds`), so bounds below it are
-    not certain. `floor` is None for types without such values.
+    The result is the tuple (number of NULLs, smallest value, largest value); None if the bounds are not certain.
+    `group` is the number of the row group, and `leaf` is the ordinal of the column in the file. A writer and a reader
+    may take a value below `floor` for different days (`known_bounds`), so the bounds are not certain if the smallest
+    value is below `floor`. `floor` is None for types without such values.
     """
     chunk, rows = handle.metadata.row_group(group).column(leaf), handle.metadata.row_group(group).num_rows
     if chunk.physical_type != handle.metadata.schema.column(leaf).physical_type or chunk.num_values != rows:
@@ -192,7 +198,8 @@ def _stated_bounds(handle: ParquetHandle, group: int, leaf: int, floor: int | No
 def _read_bounds(handle: ParquetHandle, group: int, column: KeyColumn) -> tuple[int, int, int] | None:
     """Return the bounds of a timestamp column in a row group, from the values.
 
-    The bounds are a tuple for `Bounds.of`; None if they are not certain, or if only Spark reads the values.
+    `group` is the number of the row group. The result is the tuple (number of NULLs, smallest value, largest value);
+    None if the bounds are not certain, or if only Spark reads the values.
     """
     try:
         values = key_columns(handle, group, [column])[column.name]

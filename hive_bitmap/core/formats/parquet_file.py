@@ -43,8 +43,8 @@ class _Struct:
 
     Fields are given by their ids in Thrift. `inner` has the rules for the structs inside this struct, by field.
     Undecodable is raised if the struct has one of the fields `encrypted`, or lacks one of the fields `required`. If
-    `name` is not empty, an entry is added to the Notes for each such struct: `name`, and where its fields `noted`
-    begin.
+    `name` is not empty, each such struct of the footer is recorded in the Notes, under `name`: the position at which
+    each of its fields `noted` begins.
     """
 
     inner: Mapping[int, _Struct] = field(default_factory=dict)
@@ -311,9 +311,10 @@ class ParquetHandle:
         return {name: None if id is None else int(id) for name, id in ids}
 
     def is_delta(self, name: str, blocks: Iterable[int]) -> bool:
-        """Return whether a column has DELTA-encoded pages in some of these row groups.
+        """Return whether a column has DELTA-encoded pages in any of these row groups.
 
-        Arrow does not read such pages as dictionaries.
+        `name` is the name of the column, and `blocks` has the numbers of the row groups. Arrow does not read such pages
+        as dictionaries.
         """
 
         chunks = (self.metadata.row_group(block).column(self.leaves[name]) for block in blocks)

@@ -281,9 +281,9 @@ def _is_arrow_type(stored: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def converted(values: Values, column: KeyColumn) -> pa.Array:
-    """Return stored values of a nested column in the column's own type.
+    """Convert stored values to the type that a nested column has in the table.
 
-    Raises Undecodable for a value that does not fit.
+    `values` are the values as a reader of the file returns them. Raises Undecodable for a value that does not fit.
     """
     type = parse(column.type)
     if type is None:

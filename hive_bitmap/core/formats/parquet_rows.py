@@ -236,8 +236,9 @@ def rehearse(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> None:
 def _is_safe_for_duckdb(handle: ParquetHandle) -> bool:
     """Return whether DuckDB can read this file, with its columns unchanged.
 
-    The file must be local. DuckDB takes paths as glob patterns, renames columns whose names differ in case only, and
-    converts GeoParquet columns to DuckDB's geometry type.
+    The file must be local. The result is false in these cases: the path has characters of a glob pattern, which DuckDB
+    would expand; names of columns differ in case only, so that DuckDB would rename columns; a column has the name of
+    DuckDB's row numbers; or the file is GeoParquet, whose columns DuckDB would convert to its geometry type.
     """
     return (
         is_local(handle.path)
@@ -409,9 +410,9 @@ def _quoted(name: str) -> str:
 
 
 def _between(rows: Rows, start: int, end: int) -> Rows:
-    """Return the row numbers from `start` to before `end`, less `start`.
+    """Return the row numbers between `start` and `end` (exclusive), counted from `start`.
 
-    `rows` are ascending row numbers.
+    `rows` are ascending row numbers. `start` is subtracted from each returned number.
     """
     low, high = np.searchsorted(rows, (start, end))
     return rows[low:high] - start

@@ -265,10 +265,11 @@ def _row_groups(rows: pa.Table, definition: Definition) -> Iterator[tuple[int, i
 
 
 def _new_bytes(keys: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """Return the length of each key in bytes; 0 for a repeated key.
+    """Return the bytes to count for each value of a key column.
 
-    A key is repeated if the preceding key is the same. For types other than text and binary, all lengths are 0. If all
-    keys together have at most ROW_GROUP_KEY_BYTES, repeated keys have their length too.
+    `keys` has the values of one key column, in the order of the rows. A value counts with its length; a value that
+    repeats the value before it counts 0. Only if all values together have at most ROW_GROUP_KEY_BYTES, repeated values
+    count with their length, too. For types other than text and binary, all values count 0.
     """
 
     if not (pa.types.is_string(keys.type) or pa.types.is_binary(keys.type)):

@@ -95,8 +95,9 @@ class Grammar(ABC, Generic[_Node, _Column]):
     def node(self, column: _Column, operator: str, negated: bool, *literals: str) -> _Node:
         """Return the node of a test of a column.
 
-        `operator` is a comparison, or words such as `IS NULL` or `BETWEEN`. `negated` says whether a NOT belongs to the
-        operator. `literals` are the operands in Spark's SQL.
+        `operator` is a comparison, or words without NOT, such as `IS NULL` or `BETWEEN`. `negated` says whether the
+        test has a NOT inside, as in `IS NOT NULL` or `NOT BETWEEN`; a NOT before the test is not counted. `literals`
+        are the operands in Spark's SQL.
         """
 
     @abstractmethod

@@ -129,8 +129,8 @@ def _token(match: re.Match[str], before: list[Token]) -> Token:
 def require_characters(text: str) -> None:
     """Raise InvalidPredicate for an unpaired surrogate.
 
-    Python decodes an argument that is not UTF-8 to unpaired surrogates (`surrogateescape`), and Java cannot encode
-    unpaired surrogates.
+    Python decodes a command-line argument that is not UTF-8 to unpaired surrogates (`surrogateescape`), and Java cannot
+    encode unpaired surrogates.
     """
     if surrogate := re.search("[\ud800-\udfff]", text):
         raise InvalidPredicate.at(text, surrogate.start(), "half a surrogate pair is not a character")

@@ -10,7 +10,11 @@ from hive_bitmap.core.samples.sampling import Sample
 
 @dataclass(frozen=True)
 class BaseTable:
-    """The figures of a base table that determine the cost of one index."""
+    """The figures of a base table that determine the cost of one index.
+
+    The table has `blocks` blocks with rows, in which the key columns of the index take `size` bytes. A build of the
+    index would write `shards` shards, with `workers` concurrent tasks.
+    """
 
     blocks: int  # blocks with rows
     size: int  # bytes of the index's key columns in these blocks

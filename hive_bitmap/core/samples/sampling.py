@@ -80,12 +80,12 @@ def _blocks(rows: pa.Table) -> Longs:
 
 
 def _spread(member: Flags, blocks: int) -> tuple[Longs, Longs]:
-    """Simulate which blocks hold the keys of several sampled blocks.
+    """Simulate which blocks of a shard hold each key that occurs in several sampled blocks.
 
-    The keys occur in several sampled blocks, and the blocks are those of a shard. Return the key and the block of each
-    pair (key, block), as two arrays of numbers. `member[key, block]` says whether a sampled block holds a key. `blocks`
-    is the number of blocks of the shard. As in the sample, there are two kinds of blocks: blocks with nearly all keys,
-    and all other blocks. In each kind, a key is put into random blocks, with the same frequency as in the sample.
+    `member[key, sampled block]` says whether a sampled block holds a key. `blocks` is the number of blocks of the
+    simulated shard. Return two arrays, which have the numbers of the key and of the block of the shard for each pair in
+    which the block holds the key. As in the sample, there are two kinds of blocks: blocks with nearly all keys, and all
+    other blocks. In each kind, a key is put into random blocks, with the same frequency as in the sample.
     """
     full = member.mean(0) > NEARLY_ALL if len(member) else np.zeros(member.shape[1], bool)
     like_full = full[np.arange(blocks) * len(full) // blocks]
@@ -100,14 +100,13 @@ def _spread(member: Flags, blocks: int) -> tuple[Longs, Longs]:
 
 
 def _scattered(block: Longs, twice: int, sampled: int, blocks: int) -> tuple[Longs, Longs, float]:
-    """Simulate which blocks hold the keys of only one sampled block.
+    """Simulate which blocks of a shard hold each key that occurs in only one sampled block.
 
-    The keys occur in exactly one sampled block, and the blocks are those of a shard. Return the key and the block of
-    each pair (key, block), as two arrays of numbers, and the estimated number of such keys in the shard. `block` has
-    the number of the sampled block of each key, and `sampled` is the number of sampled blocks. `twice` is how many
-    other keys occur in exactly two sampled blocks. `blocks` is the number of blocks of the shard. Each key is put into
-    the block that corresponds to its sampled block, so that keys of one block stay together, and into random other
-    blocks.
+    `block` has the number of the sampled block of each key, and `sampled` is the number of sampled blocks. `twice` is
+    how many other keys occur in exactly two sampled blocks. `blocks` is the number of blocks of the simulated shard.
+    Return two arrays, which have the numbers of the key and of the block of the shard for each pair in which the block
+    holds the key; and the estimated number of such keys in the shard. Each key is put into the block of the shard that
+    corresponds to its sampled block, so that keys of one sampled block stay together, and into random other blocks.
     """
     once = len(block)
     pairs = once * blocks / sampled
@@ -172,10 +171,11 @@ class SampleItem:
 class Cost:
     """The size and write time of the index rows of sampled blocks.
 
-    For a COMPACT index, these are the share of the sampled blocks in a simulated whole shard. `data` and
-    `cardinalities` are bytes that grow with the table. In addition, each row group takes `group_overhead` bytes, and
-    each file of cardinalities takes `cardinality_overhead` bytes. `groups` is the number of row groups that the index
-    rows fill, which may be a fraction. `seconds` is the time to write the index rows.
+    For a COMPACT index, `data`, `groups` and `seconds` are measured on a simulated whole shard, and the figures here
+    are the share of the sampled blocks in them. `data` and `cardinalities` are bytes that grow with the table. In
+    addition, each row group takes `group_overhead` bytes, and each file of cardinalities takes `cardinality_overhead`
+    bytes. `groups` is the number of row groups that the index rows fill, which may be a fraction. `seconds` is the time
+    to write the index rows.
     """
 
     data: float = 0.0
@@ -322,7 +322,7 @@ def _index_rows(item: SampleItem) -> Iterator[tuple[pa.Table, _ValueCounts]]:
 def _count_values(keys: pa.ChunkedArray, values: Sequence[str]) -> _ValueCounts:
     """Count how often `values` (`SampleItem.values`) occur among the keys of a block.
 
-    Nothing is counted for a type that Arrow cannot convert to text.
+    The counts in the result are 0 without `values`, and for keys of a type that Arrow cannot convert to text.
     """
     if not values:
         return _ValueCounts(len(keys), 0.0, 0.0)
@@ -338,7 +338,8 @@ def _count_values(keys: pa.ChunkedArray, values: Sequence[str]) -> _ValueCounts:
 def _cost(path: str, rows: pa.Table, item: SampleItem) -> Cost:
     """Measure the cost of the index rows `rows` by writing shards to `path`.
 
-    For COMPACT, a whole shard is simulated, and the result is the share of the sampled blocks in its cost.
+    For a COMPACT index, the cost of a simulated whole shard is measured, and the result is the share of the sampled
+    blocks in the cost of that shard.
     """
     definition, keys, sampled = item.definition, item.definition.column_names, len(item.blocks)
     smallest = index_rows(definition, rows.select(keys).slice(0, 1), rows[BUCKET.name][0].as_py(), 4)

@@ -16,9 +16,10 @@ _blocks: Cache[tuple[str, int], bytes] = Cache("index files of stores", len)
 
 
 def read(store: Store, path: str, size: int, start: int, length: int) -> bytes:
-    """Return `length` bytes from `start` on of a file of `size` bytes that never changes.
+    """Read a range of a file that never changes, through the cache.
 
-    Adjacent blocks that are not cached are read by one request.
+    The file at `path` has `size` bytes. Return its `length` bytes from the position `start` on. Adjacent blocks that
+    are not cached are read by one request.
     """
     options = current()
     first, last = start // BLOCK, (start + length - 1) // BLOCK

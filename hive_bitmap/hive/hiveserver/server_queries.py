@@ -1,7 +1,9 @@
-"""Look up a predicate in a table's indexes through HiveServer2.
+"""Query a table's indexes through HiveServer2: select blocks, count rows, write offsets.
 
-The result has blocks and counts, and the files that no index covers. The files in the server's listings are compared
-with the manifests, by size and modification time only: a server does not show the checksum of a file's tail.
+A lookup of a predicate selects blocks and counts their rows; it also lists the files that no index covers. The number
+of matching rows, and the offsets file for readers of compact indexes, are made from the lookup. The files in the
+server's listings are compared with the manifests, by size and modification time only: a server does not show the
+checksum of a file's tail.
 """
 
 from __future__ import annotations
@@ -136,9 +138,9 @@ def _chosen(
 ) -> dict[str, Definition]:
     """Return the index of each column that the predicate `tree` tests.
 
-    Each of `indexes` has its table, its definition, and why it cannot be used ("" if it can). If the predicate tests no
-    indexed column, the result is a single usable index, under the name "". It can be any of them, because each index
-    records the number of rows. Raises NotFound if no index can be used.
+    Each item of `indexes` is a tuple (index table, definition, reason why the index cannot be used). The reason is ""
+    for a usable index. If the predicate tests no indexed column, the result is a single usable index, under the name
+    "". It can be any of them, because each index records the number of rows. Raises NotFound if no index can be used.
     """
     usable = [definition for _, definition, why in indexes if not why]
     if usable:

@@ -164,9 +164,10 @@ def _manifest(server: Server, base: Table, format: str, folder: str) -> Manifest
 def _without_outdated_schemas(stored: Manifest, base: Table, format: str) -> Manifest:
     """Mark files that were indexed with an outdated schema as not indexed.
 
-    Columns of these files would now be read differently. The checksum of columns with a timestamp depends on the time
-    zone of the engine that built the index, so all time zones are tried. BY_NAME does not count as valid: Hive has not
-    always found the columns of ORC files by name.
+    Columns of these files would now be read differently. The checksum of a schema with a timestamp depends on the time
+    zone of the engine that built the index, so all time zones are tried. In Spark, ORC files with column names stay
+    indexed after any change (`BY_NAME` in `valid_schemas`). Here they do not, because Hive has not always found the
+    columns of ORC files by name.
     """
     valid: set[int] = set()
     crcs = set(stored.files["schema_crc"].to_pylist())

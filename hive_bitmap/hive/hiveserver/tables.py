@@ -67,7 +67,8 @@ def index_tables(server: Server, base: Table) -> list[tuple[str, str]]:
 def indexes(server: Server, base: Table) -> list[tuple[Table, Definition, str]]:
     """Return the index tables of a table with their definitions, sorted by index name.
 
-    The third item is the reason why the index cannot be used; "" for a usable index. Raises ServerError.
+    Each result is a tuple (index table, definition, reason why the index cannot be used). The reason is "" for a usable
+    index. Raises ServerError.
     """
     described = []
     for database, name in index_tables(server, base):

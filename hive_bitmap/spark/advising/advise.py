@@ -78,11 +78,12 @@ def advise(
 
     By default, the queries of all sessions of this application count. With `file`, the queries in this file count
     instead. Servers append their queries to the file that their setting `spark.hive_bitmap.advice_file` names. With
-    `table`, only queries and indexes of this table count. The set has at most `limit` indexes, chosen in steps. Each
-    step is the one that saves most in addition to the steps before it. A step must save more time than its builds take,
-    if each query is repeated `times` as often as it was seen. Up to twice `limit` indexes are considered, each
-    estimated from a sample of the table's blocks. Raises NotFound for a missing file or table, and Unsupported on a
-    Spark Connect client without a file.
+    `table`, only queries and indexes of this table count. The set has at most `limit` indexes. It is chosen in steps: a
+    step adds one index, or several that serve queries together. Each step adds what saves most in addition to the
+    indexes chosen before. A step must save more time than the builds of its indexes take, if each query is repeated
+    `times` as often as it was seen. Up to twice `limit` indexes are considered, each estimated from a sample of the
+    table's blocks. Raises NotFound for a missing file or table, and Unsupported on a Spark Connect client without a
+    file.
     """
     for name, number in {"indexes": limit, "times": times}.items():
         if number < 1:
@@ -224,9 +225,10 @@ def _candidates(table: _TableQueries, impossible: list[tuple[str, tuple[str, ...
 
 
 def _workload(spark: SparkSession, table: _TableQueries, estimates: Mapping[Columns, Estimate]) -> Workload:
-    """Return a table's queries, its estimated indexes, and useful sets of these.
+    """Return a table's queries, its estimated indexes, and useful sets of indexes.
 
-    A set is useful if its indexes together answer queries. `estimates` has the estimate of each index, by its columns.
+    A set of estimated indexes is useful if its indexes together could serve queries. `estimates` has the estimate of
+    each index, by its columns.
     """
     base = table.base
     possible = {

@@ -128,9 +128,10 @@ def _bytes_read(strategy: Strategy, read: Reads) -> int:
 
 
 def reads_of_test(table: TableFigures, test: ColumnTest | None) -> Reads:
-    """Return how much of a whole table is read for a test of average keys.
+    """Estimate how much of a table is read if an index evaluates a test.
 
-    If `test` is None, one average key is looked up. The blocks of a key are assumed to be spread evenly over the table.
+    The test is on average keys, and without the index the whole table would be read. If `test` is None, one average key
+    is looked up. The blocks of a key are assumed to be spread evenly over the table.
     """
     rows, of_blocks = _selected(table, test)
     count = min(table.blocks, MOST_BLOCKS)
@@ -175,10 +176,10 @@ def _selected(table: TableFigures, test: ColumnTest | None) -> tuple[float, floa
 
 
 def _share(tally: Tally, columns: Sequence[Column]) -> float:
-    """Return the share of a table's bytes that a shape's average query reads.
+    """Return the share of a table's bytes that is in the columns of an average query.
 
-    The share is that of the columns that the query reads, in all rows. `tally` has the figures of the queries of the
-    shape. `columns` are all columns of the table.
+    The columns are those that the query reads, and count with all their rows. `tally` has the figures of the queries of
+    one shape, over which the average is taken. `columns` are all columns of the table.
     """
     by_name = {column.name.lower(): column for column in columns}
     counted_columns = [(by_name[name], queries) for name, queries in tally.columns.items() if name in by_name]

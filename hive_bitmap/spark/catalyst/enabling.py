@@ -110,7 +110,7 @@ def enable(spark: SparkSession) -> None:
 
 
 def enable_chosen(spark: SparkSession) -> None:
-    """Let the functions of hive_bitmap that query tables use indexes.
+    """Let hive_bitmap's own query functions, such as `scan` and `count`, use indexes.
 
     In a session that is not enabled, Spark plans all other queries itself. In a session that was configured with the
     extension, this process answers the rule from now on, as after `enable`. So this process has the plans that

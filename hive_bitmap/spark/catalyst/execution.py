@@ -1,4 +1,4 @@
-"""Carry out decisions when plans are executed.
+"""Carry out the decisions to count from an index (`Counts`), when plans are executed.
 
 The lookups that planned the query also count the keys. Spark counts a file that has changed since the query was
 planned.

@@ -205,8 +205,8 @@ def relations_of(frame: DataFrame) -> tuple[Relation, ...]:
 class DecisionReport:
     """The report on a scan.
 
-    `asked` says that a function of hive_bitmap requested the report. `decision` is None if another process made the
-    decision, or if the decision has been evicted.
+    `asked` says whether a function of hive_bitmap, such as `plan`, made the query in order to get the decision.
+    `decision` is None if another process made the decision, or if the decision has been evicted.
     """
 
     relation: Relation

@@ -52,9 +52,9 @@ def protocol_mismatch(question: Mapping[str, Any]) -> str | None:
 def bridge(spark: SparkSession) -> Any:
     """Return the `Bridge` of the session's JVM.
 
-    The jar is added to driver and executors unless Spark has it already. The object stays the same if Spark is stopped
-    and started again in the JVM. Otherwise the class loader of each SparkContext would load the class again, but py4j
-    remembers methods by the name of their class.
+    The jar is added to driver and executors unless Spark has it already. If Spark is stopped and started again in the
+    JVM, the same object is returned as before. A new object would have a class that the class loader of the new
+    SparkContext has loaded again, but py4j remembers methods by the name of their class only.
     """
     context = spark.sparkContext
     gateway: Any = context._gateway

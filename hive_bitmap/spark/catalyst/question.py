@@ -88,9 +88,10 @@ class Question:
         return None if text is None else ListingSummary.of(text)
 
     def small_side(self, filter: int) -> Sequence[Any] | None:
-        """Run the small side of a runtime filter, given by its number.
+        """Run the small side of a runtime filter.
 
-        Return the filter's condition as JSON; None if the small side has too many rows.
+        `filter` is the number of the filter. Return the condition of the filter as a value parsed from JSON; None if
+        the small side has too many rows.
         """
         tree = self.jvm.readFirst(self.scan.number, filter)
         return None if tree is None else json.loads(tree)

@@ -63,7 +63,11 @@ class _NotCounted(Enum):
 
 
 class _Tally(NamedTuple):
-    """The counted keys of a lookup, and the positions of the files that are not counted."""
+    """The counted keys of a lookup, and the files that are not counted.
+
+    `counts` is None if no file is counted. `uncounted` has the positions of the files that are not counted, among the
+    files of the lookup.
+    """
 
     counts: pa.Table | None
     uncounted: tuple[int, ...] = ()
@@ -76,8 +80,8 @@ _Tallied: TypeAlias = "_Tally | _NotCounted"
 class _Counted:
     """The counts from the index, and the files that it cannot count.
 
-    `uncounted` are the lookups of the indexed files that cannot be counted and have to be read, in addition to the
-    whole files. If the counts are `enough` for the query, no file has to be read.
+    `uncounted` are the lookups of the indexed files that cannot be counted. These files have to be read, and so have
+    the `whole_files` of the LookupResults. If the counts are `enough` for the query, no file has to be read.
     """
 
     counts: pa.Table  # the keys, each once, and COUNT
@@ -262,9 +266,10 @@ def _counts_of_set(
 def _merged(
     spark: SparkSession, lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, top: Top | None
 ) -> pa.Table:
-    """Compute the `merged_answer` for these arguments, in this process or in a task.
+    """Count the matching rows by a key, in this process or in a task.
 
-    A task computes it if more than DRIVER_INDEX_BYTES of the index have to be read.
+    A task counts if more than DRIVER_INDEX_BYTES of the index have to be read. The arguments, the result and the errors
+    are those of `key_merge.merged_answer`.
     """
     compute = partial(merged_answer, key=key, matching_keys=matching_keys, top=top)
     if index_bytes(lookups, [key]) <= DRIVER_INDEX_BYTES:
@@ -310,9 +315,9 @@ def _confirmed(lookup: Lookup) -> Flags:
 
 
 def _restricted(lookup: Lookup, files: Flags) -> list[Lookup]:
-    """Return the lookup of the flagged files in a list.
+    """Return the lookup restricted to the flagged files, as a list of one item.
 
-    The list is empty if no file is flagged.
+    `files` has a flag for each file of the lookup. The list is empty if no file is flagged.
     """
     return [restrict(lookup, np.flatnonzero(files).tolist())] if files.any() else []
 
@@ -352,8 +357,8 @@ def _tally_all(
 ) -> Iterator[_Tallied]:
     """Count the keys of each lookup, in the driver or in tasks.
 
-    `count` counts the keys of one lookup. The driver counts if little of the index has to be read. Only few tasks run
-    at a time, because each task may return as many keys as the limit allows.
+    `count` counts the keys of one lookup. The driver counts if little of the index of the columns `keys` has to be
+    read. Only few tasks run at a time, because each task may return as many keys as its memory limit allows.
     """
     if not lookups or index_bytes(lookups, keys) <= DRIVER_INDEX_BYTES:
         yield from map(count, lookups)
@@ -370,9 +375,10 @@ def _add_up(
     limit: int,
     by_partition: bool,
 ) -> _Tallied:
-    """Add up the aggregates of a lookup by key.
+    """Add up the aggregates of a lookup by key, or return why the index cannot do this.
 
-    With `by_partition` the aggregates of each partition are added up separately.
+    `matching_keys`, `keys` and `limit` are as in `_tally`. With `by_partition` the aggregates of each partition are
+    added up separately.
     """
     groups = lookup.partitions if by_partition else None
     try:

@@ -267,8 +267,9 @@ def _require_unchanged(fingerprint: Fingerprint) -> None:
 def _listed(fingerprints: Sequence[Fingerprint]) -> dict[str, FileStatus]:
     """List the folders of files that have a tag, if this saves requests.
 
-    Without a listing, each file takes a request. Listing saves requests if a folder has several files. It also saves
-    requests for many folders, which may be listed together.
+    Return the status of each listed file, by path; files of folders that are not listed are missing. Without a listing,
+    each file takes a request. Listing saves requests if a folder has several files. It also saves requests for many
+    folders, which may be listed together.
     """
     counts = Counter(fingerprint.path.rpartition("/")[0] for fingerprint in fingerprints if fingerprint.tagged)
     folders = [folder for folder, files in counts.items() if files > 1 or len(counts) >= stores.MANY_FOLDERS]
