@@ -238,9 +238,9 @@ def _bits(packed: Bytes, rows: int) -> npt.NDArray[np.bool_]:
 
 
 def _first(numbers: Longs, count: int) -> Longs:
-    """Return the position of the first occurrence of each number below `count`.
+    """Return where each number from 0 to `count` - 1 first occurs in `numbers`.
 
-    The position is -1 for a number that does not occur.
+    Item i of the result is the position of the first i in `numbers`; -1 if i does not occur.
     """
     first = np.full(count, -1, np.int64)
     first[numbers[::-1]] = np.arange(len(numbers))[::-1]

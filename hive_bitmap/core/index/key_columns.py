@@ -87,8 +87,8 @@ def _check_key(table: Table, name: str) -> None:
 def require_stored(table: Table, name: str) -> Column:
     """Return the column of this name, after checking that base files hold its values.
 
-    Raise NotFound for a missing column. Raise Unsupported if the values of the column come from elsewhere, or if its
-    name cannot be in a statement.
+    Raise NotFound for a missing column. Raise Unsupported for partition columns, for columns with a default value
+    (which old files do not hold), and for columns whose name cannot be in a statement.
     """
     where = f"table {table.full_name}"
     if name.lower() in (column.name.lower() for column in table.partition_columns):

@@ -2,8 +2,8 @@
 
 `condition_grammar` gives the boolean structure. A leaf is the text between two ANDs or ORs. The client evaluates a leaf
 without an engine if two requirements are met. First, the whole leaf has one of these forms: a test of the grammar,
-`literal op column`, LIKE 'prefix%', or a boolean column alone. If tokens of the leaf are left over after such a form,
-the requirement is not met, so operator precedence cannot be mistaken. Second, `leaves` can convert the leaf to a node.
+`literal op column`, LIKE 'prefix%', or a boolean column alone. A leaf that goes on after such a form does not count,
+because operator precedence could be mistaken in it. Second, `leaves` can convert the leaf to a node.
 Any other leaf becomes Unknown, with its exact source: all rows may satisfy an Unknown.
 """
 

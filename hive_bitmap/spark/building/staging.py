@@ -188,7 +188,8 @@ def _values(spark: SparkSession, base: Table, sources: Sequence[Source], columns
 def condition_on(base: Table, source: Source) -> str:
     """Return an SQL condition that is true for the rows of a partition.
 
-    `source` is the partition. The condition is also true for partitions with other texts of the same values.
+    `source` is the partition. Values are compared in the types of their columns. So the condition is also true for
+    other partitions whose values are equal but written differently.
     """
     pairs = zip(base.partition_columns, source.values, strict=True)
     equal = (

@@ -330,8 +330,8 @@ class _AskedScan:
     def _lasting(self, plan: Plan, code: Reason) -> Lasting:
         """Return how long the decision to leave the scan alone is valid.
 
-        `code` is the reason of the decision. The decision does not last if there are unindexed files, because these may
-        be indexed soon.
+        `plan` is the plan of the scan, and `code` the reason of the decision. The decision does not last if there are
+        unindexed files, because these may be indexed soon.
         """
         is_indexed = not plan.looked_up or not any(plan.files["scanned"].to_pylist())
         lasts = code in LASTING and is_indexed and self._is_by_cost

@@ -153,7 +153,7 @@ class Decision:
     kind: ClassVar[str]
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of the JSON object that only this kind of decision has."""
+        """Return the fields that only this kind of decision adds to the JSON object."""
         return {}
 
     @property

@@ -74,9 +74,10 @@ def extend(
     *,
     progress: Callable[[BuildProgress], None] | None = None,
 ) -> list[BuildReport]:
-    """Extend an index to the partitions that satisfy `where`, and build these.
+    """Extend an index to the partitions that satisfy `where`, and build it there.
 
-    Raise NotFound, InvalidPredicate, BuildFailed, and Unsupported for an index that already covers all partitions.
+    `where` is a condition on the partition columns. Raise NotFound, InvalidPredicate, BuildFailed, and Unsupported for
+    an index that already covers all partitions.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     index = catalog.named(base, indexes, name)

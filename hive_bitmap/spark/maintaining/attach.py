@@ -66,9 +66,10 @@ def attach(
 
 
 def _of_former(spark: SparkSession, base: Table, former: str) -> list[Index]:
-    """Return the indexes that a table had under its name `former`, which no longer exists.
+    """Return the indexes that a renamed table had under its name `former`.
 
-    Raise NotFound if there are no such indexes, and Unsupported if the table still exists or an index is not trusted.
+    `base` is the renamed table. Raise NotFound if there are no such indexes. Raise Unsupported if there still is a
+    table named `former`, or if an index is not trusted.
     """
     existing, indexes = catalog.find_even_if_dropped(spark, former)
     if existing is not None:

@@ -52,9 +52,10 @@ class Snapshot:
     all_partitions: tuple[Partition, ...] = ()
 
     def sample(self) -> Snapshot | None:
-        """Return a snapshot of SAMPLED of the partitions, evenly spread.
+        """Return a snapshot of a sample of the partitions.
 
-        Return None if the snapshot has fewer than 2 * SAMPLED partitions.
+        The sample has SAMPLED partitions, evenly spread. Return None if this snapshot has fewer than 2 * SAMPLED
+        partitions.
         """
         step = len(self.files.partitions) // SAMPLED
         if step < 2:

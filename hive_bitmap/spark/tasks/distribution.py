@@ -103,8 +103,9 @@ class Runner(Protocol):
     ) -> list[bytes]:
         """Run `body` once for each task.
 
-        `tasks` has a batch with the pickled items of each task. Return the pickled results that `body` yields, in any
-        order. With `count_requests` the requests that `body` sends to stores are added to `task_requests`.
+        `tasks` has one batch for each task, with the pickled items of the task. Return the pickled results that `body`
+        yields, in any order. With `count_requests` the requests that `body` sends to stores are added to
+        `task_requests`.
         """
 
 
@@ -139,7 +140,8 @@ def run(spark: SparkSession, items: Sequence[Any], body: Body, *, count_requests
     """Run `body` in tasks, each over some of the items.
 
     Return the results in any order. `count_requests` is as in `Runner.run`. `body` must be a function of a module, or
-    another value that can be pickled. Raises the errors of tasks, and Unsupported like `require_python`.
+    another value that can be pickled. Raises the errors of tasks. Raises Unsupported if the session names another
+    Python than its application (`require_python`).
     """
     runner = next(runner for runner in RUNNERS if runner.available(spark))
     tasks = _tasks(spark, items, None)
@@ -183,7 +185,7 @@ def with_store_settings(
     """Return `body` with these arguments as a function for `mapInArrow`.
 
     The function uses the store settings of this process, and adds its requests to stores to `task_requests`. Raises
-    Unsupported like `require_python`.
+    Unsupported if the session names another Python than its application (`require_python`).
     """
     require_python(spark)
     return _with_stores(partial(body, **arguments), task_requests.counter(spark))
@@ -196,8 +198,9 @@ def _with_stores(body: Body, counter: Any) -> Callable[[Iterable[Any]], Iterator
 def in_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
     """Compute function(item) in tasks for each item, and return the results in order.
 
-    `function` is of a module, or another value that can be pickled. Raises StoreError, MissingPackage if the Python of
-    the executors lacks what tasks need, and Unsupported like `require_python`.
+    `function` must be a function of a module, or another value that can be pickled. Raises StoreError, MissingPackage
+    if the Python of the executors lacks what tasks need, and Unsupported if the session names another Python
+    than its application (`require_python`).
     """
     return _in_tasks(spark, items, function, apart=False)
 
