@@ -198,7 +198,8 @@ def look_up(endpoint: Endpoint, table: str, where: str) -> Plan:
 def print_blocks(format_: str, plan: Plan) -> None:
     """Print the selected blocks of a plan by file and offset.
 
-    A block has the number of its selected rows. A file that is read whole is one line, without offset and number.
+    Each block is printed with its number of selected rows. A file that is read whole is printed once, without an offset
+    and a number.
     """
     paths = plan.files["path"].to_pylist()
     chosen = plan.blocks.filter(plan.blocks["selected"].to_numpy() > 0).select(["file", "offset", "selected"])

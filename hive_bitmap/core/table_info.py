@@ -268,7 +268,7 @@ def hadoop_path(uri: str) -> str:
 def index_table_name(database: str, table: str, index: str) -> str:
     """Return the default name of an index table, as in Hive.
 
-    With `*` for names, the result is a pattern of default names.
+    If an argument is `*`, the result is a pattern that matches the default names for all values of this argument.
     """
     return f"{database}__{table}_{index}__"
 

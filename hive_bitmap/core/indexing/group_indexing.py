@@ -267,8 +267,8 @@ def _index_blocks(group: Group, file: Fingerprint) -> IndexedFile:
 def _bounds(format: Format, handle: Any, columns: Sequence[KeyColumn], blocks: int) -> dict[str, Bounds]:
     """Return the bounds of the columns by which queries may sort.
 
-    `handle` is the open base file, and `blocks` the number of its blocks. Dates and timestamps come first, then
-    integers, until there are MOST_BOUNDED columns, or fewer if the file has many blocks.
+    `handle` is the open base file, and `blocks` the number of its blocks. At most MOST_BOUNDED of `columns` are chosen,
+    fewer if the file has many blocks: first dates and timestamps, then integers.
     """
     ordered = [column for kind in (TIMES, INTEGERS) for column in columns if column.type in kind]
     chosen = ordered[: min(MOST_BOUNDED, MOST_BOUNDS // max(blocks, 1))]

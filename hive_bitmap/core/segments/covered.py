@@ -230,7 +230,8 @@ class Covered:
     def after_another(self, rows: Flags) -> Flags:
         """Return which of the flagged rows repeat a file.
 
-        A row repeats a file if a flagged row in an older segment has the same file.
+        `rows` flags rows of `files`. A flagged row repeats a file if a flagged row in an older segment has the same
+        path and partition.
         """
         ordered, flagged = self.key[self._order], rows[self._order].astype(np.int64)
         before = np.cumsum(flagged) - flagged

@@ -46,10 +46,11 @@ def file_choices(results: LookupResults, numbers: Mapping[Place, int], *, whole_
 
 
 def split_choices(results: LookupResults, numbers: Mapping[Place, int], pieces: Sequence[Piece | WholePiece]) -> str:
-    """Return the lines that select those `pieces` that are splits to read whole.
+    """Return the lines that select the splits among `pieces`.
 
-    These are the pieces of class WholePiece; other pieces are ignored. They point into the `whole_files` of `results`.
-    `numbers` has the numbers of the listed files. Spark's own reader reads the splits, even if the files have changed.
+    The splits are the pieces of class WholePiece, each of a file in the `whole_files` of `results`. Other pieces are
+    ignored. `numbers` has the numbers of the listed files. Spark's own reader reads the splits, even if the files have
+    changed.
     """
     ranges: dict[tuple[int, int], list[int]] = {}
     for piece in pieces:
@@ -77,7 +78,8 @@ def indexed_choices(results: LookupResults, numbers: Mapping[Place, int]) -> str
 def _any_state(ranges: Mapping[tuple[int, int], Sequence[int]]) -> str:
     """Return the lines that select ranges of files, even if the files have changed.
 
-    `ranges` has the edges of the ranges of each file. Its keys are the number and the size of the file.
+    The keys of `ranges` are the number and the size of a file. The values are the bytes where the ranges of this file
+    begin and end: begin, end, begin, end and so on.
     """
     return "\n".join(
         _line(number, Fingerprint(path="", size=size, mtime_ms=0, tail_crc32=0, etag=IMMUTABLE), sorted(edges))

@@ -97,8 +97,8 @@ class Sums:
     def by_keys_of(self, table: Table, definitions: Sequence[Definition]) -> Sums:
         """Return the sums with some of the measures turned into keys.
 
-        A measure becomes a key if its column is a partition column, or if the column is indexed and no index has
-        partial aggregates of it. `definitions` are the indexes.
+        A measure that may be a key (`may_be_key`) becomes a key in two cases: its column is a partition column, or the
+        column is indexed and no index has the partial aggregates that the measure needs. `definitions` are the indexes.
         """
         keyed = {name.lower() for definition in definitions for name in definition.column_names}
         partitioned_by = {column.name.lower() for column in table.partition_columns}

@@ -259,7 +259,7 @@ class Serving:
         """Decide once on a question that several queries ask at the same time.
 
         `decide` makes the decision. `key` is equal for equal questions; None for a question that shares no decision.
-        The first query with a key calls `decide`, and the others wait for its decision. Such a query calls `decide`
+        The first query with a key calls `decide`, and the others wait for its decision. A waiting query calls `decide`
         itself if it cannot use that decision, or if it has waited for `seconds`: the first query may be held up until
         other late plans have ended.
         """
