@@ -50,7 +50,8 @@ def index_rows(
     """Yield the rows of an index, a row group at a time.
 
     The index is the part of `unit` that serves the first of `keys`. It must have all `keys` and all columns of the
-    predicate. `shards` are the shards of the index to read (path and size in bytes); None stands for all shards.
+    predicate. `matching_keys` has the keys for which the leaves that only Spark evaluates are TRUE. `shards` are the
+    shards of the index to read (path and size in bytes); None stands for all shards.
     """
     part = unit.parts[keys[0]]
     blocks = BlockNumbers(unit, unit.covered(part))
@@ -85,7 +86,8 @@ def index_rows(
 def is_true(node: Predicate, columns: Mapping[str, pa.DictionaryArray], matching_keys: MatchingKeys) -> Flags:
     """Return for each index row whether the predicate `node` is TRUE.
 
-    `columns` are the key columns of the index rows, by name in lower case.
+    `columns` are the key columns of the index rows, by name in lower case. `matching_keys` has the keys for which the
+    leaves that only Spark evaluates are TRUE.
     """
     match node:
         case Constant(value):

@@ -67,7 +67,7 @@ def add_up(
     A single index must serve the unit of `lookup`, and the unit must also have it under the name ANY_KEY. This index
     must cover every file, and have the columns `keys` (in lower case), the columns of the predicate, and the
     aggregates, among them the count of each aggregated column. The predicate must be exact in every file, and no row
-    may be deleted.
+    may be deleted. `matching_keys` has the keys for which the leaves that only Spark evaluates are TRUE.
 
     The sums have a row for each key that occurs. Their columns are `keys`, COUNT (int64) and the stored columns of the
     aggregates. If `groups` is given, it has the number of a group for each file of the unit. Each group of files is
@@ -132,7 +132,11 @@ def _sums(
     limit: int,
     groups: Sequence[int] | None,
 ) -> pa.Table:
-    """Add up the aggregates of a unit. Raises _UnknownValues, and the errors of `add_up`."""
+    """Add up the aggregates of a unit.
+
+    The arguments are as in `add_up`, with the unit and the predicate of its lookup. Raises _UnknownValues, and the
+    errors of `add_up`.
+    """
     grouping = [] if groups is None else [pa.field(GROUP, pa.int64())]
     fields = [*(unit.parts[key].key.with_name(key) for key in keys), *grouping, pa.field(COUNT, pa.int64())]
     schema = pa.schema([*fields, *(aggregate.field for aggregate in aggregates)])

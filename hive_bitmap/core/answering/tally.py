@@ -112,8 +112,9 @@ def tally(
 ) -> pa.Table | None:
     """Count the matching rows of a unit by the values of columns.
 
-    A row matches if the predicate is TRUE. The grouping columns are `keys`, lower-case names. The result has a row for
-    each combination of values that occurs. Its columns are `keys`, in the Arrow types of the index, and COUNT (int64).
+    A row matches if the predicate is TRUE; `matching_keys` has the keys for which the leaves that only Spark evaluates
+    are TRUE. The grouping columns are `keys`, lower-case names. The result has a row for each combination of values
+    that occurs. Its columns are `keys`, in the Arrow types of the index, and COUNT (int64).
 
     If `groups` is given, it has the number of a group for each file of the unit. Each group of files is then counted
     separately, and the column GROUP (int64) comes before COUNT.
@@ -157,9 +158,10 @@ def keys_of_group(
 ) -> pa.Array:
     """Return the distinct values of a column in one row group.
 
-    Only the values of matching rows are returned: rows for which the predicate is TRUE. `key` is the column, in lower
-    case. `shard` (path and size in bytes) has the row group, and `group` is its number there. The shard belongs to the
-    index of this column, which must have all columns of the predicate. Raises CorruptIndex.
+    Only the values of matching rows are returned: rows for which the predicate is TRUE. `matching_keys` is as in
+    `tally`. `key` is the column, in lower case. `shard` (path and size in bytes) has the row group, and `group` is its
+    number there. The shard belongs to the index of this column, which must have all columns of the predicate. Raises
+    CorruptIndex.
     """
     blocks = BlockNumbers(unit, unit.covered(unit.parts[key]))
     names = list(dict.fromkeys((key, *(column.lower() for column in columns_of(predicate)))))

@@ -96,9 +96,9 @@ def first_words(text: str, most: int) -> list[str]:
 
 
 def syntax_error(text: str, offset: int, reason: str) -> InvalidStatement:
-    """Return a syntax error at an offset.
+    """Return a syntax error at an offset of `text`.
 
-    The error has the reason, and the line and column, counted from 1.
+    The message of the error has the `reason`, and the line and column of the offset, counted from 1.
     """
     line, column = _place(text, offset)
     return InvalidStatement(f"line {line}, column {column}: {reason}")

@@ -210,9 +210,10 @@ def residual_predicates(
 ) -> list[Predicate]:
     """Substitute the values of each partition in the predicate, and return the residual predicates.
 
-    `values` has a row of typed values for each partition, and a column for each partition column. If some values of a
-    column could not be typed, the column is missing, and leaves that test this column may match any partition. A
-    partition with the residual Constant(False) or Constant(None) has no matching row.
+    `columns` are the partition columns. `values` has a row of typed values for each partition, and a column for each
+    partition column. If some values of a column could not be typed, the column is missing, and leaves that test this
+    column may match any partition. `matching_keys` has the keys for which the leaves that only Spark evaluates are
+    TRUE. A partition with the residual Constant(False) or Constant(None) has no matching row.
     """
     names = {column.name.lower(): column.name for column in columns}
     leaves = [leaf for leaf in leaves_of(predicate) if not isinstance(leaf, (Unknown, Constant))]

@@ -88,8 +88,9 @@ class Selection:
 def select(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> Selection:
     """Select the rows of a unit for which the predicate may be TRUE.
 
-    The selection has all rows for which the predicate is TRUE, and possibly other rows. If an index is damaged, all
-    rows of its files are selected. The error is not raised: the result has the error in `damaged`.
+    The selection has all rows for which the predicate is TRUE, and possibly other rows. `matching_keys` has the keys
+    for which the leaves that only Spark evaluates are TRUE; a leaf that is missing there may match any row. If an index
+    is damaged, all rows of its files are selected. The error is not raised: the result has the error in `damaged`.
     """
     evaluation = _Evaluation(unit=unit, matching_keys=matching_keys, exact=exact_files(unit, predicate, matching_keys))
     return evaluation.selection(evaluation.live(evaluation.rows_of(predicate, unit.rows > 0)))
@@ -137,7 +138,8 @@ def selected_share(unit: LookupUnit, node: Predicate, matching_keys: MatchingKey
 def is_understood(predicate: Predicate, columns: Mapping[str, object], matching_keys: MatchingKeys) -> bool:
     """Return whether indexes answer every leaf of a predicate exactly.
 
-    The keys of `columns` are the lower-case names of the indexed columns.
+    The keys of `columns` are the lower-case names of the indexed columns. A leaf that only Spark evaluates must be in
+    `matching_keys`.
     """
     for leaf in leaves_of(predicate):
         if isinstance(leaf, Unknown) or (isinstance(leaf, SparkLeaf) and leaf not in matching_keys):

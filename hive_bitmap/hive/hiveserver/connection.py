@@ -239,7 +239,7 @@ def _close(opened: Any) -> None:
 def as_server_error(server: str, statement: str) -> Iterator[None]:
     """Convert errors of the DB-API, Thrift and SASL to ServerError.
 
-    `statement` is the running statement; "" while a session is opened.
+    `server` names the server in messages. `statement` is the running statement; "" while a session is opened.
     """
     try:
         yield

@@ -281,7 +281,7 @@ def refresh(
     partitions: Sequence[Spec] = (),
     progress: ProgressCallback | None = None,
 ) -> list[BuildReport]:
-    """Bring indexes of a table up to date after writes.
+    """Bring all or the named indexes of a table up to date after writes.
 
     A refresh differs from `rebuild` in two ways. First, it keeps index rows of deleted files until these rows are a
     fifth of their segment, or a day old. Queries never count such rows, but SQL queries of the index table see them.
@@ -292,7 +292,8 @@ def refresh(
     `partitions` are specs: values of some or all partition columns, as the metastore writes them. Only partitions that
     match a spec are refreshed; without specs, all partitions are refreshed. A spec may match nothing, for example if
     its partition has just been dropped. A change of the encoding waits for a refresh or rebuild of all partitions. In a
-    copied metastore, the first refresh is a `rebuild` of all partitions. Raise as `rebuild`.
+    copied metastore, the first refresh is a `rebuild` of all partitions. `progress` is as in `rebuild`. Raise as
+    `rebuild`.
     """
     started = time.monotonic()
     planned = plan_refresh(spark, table, names, partitions)
@@ -322,8 +323,8 @@ def attach(
 
     `definitions` are the new indexes, and `former` the former index for each, in the same order. Shards are linked or
     rewritten. Base files that are unchanged since they were indexed are not read, even if their folder was moved. The
-    former indexes stay unchanged. Raise BuildFailed. Raise Unsupported if the table has base files, but the former
-    indexes cover none of them.
+    former indexes stay unchanged. `progress` is as in `rebuild`. Raise BuildFailed. Raise Unsupported if the table has
+    base files, but the former indexes cover none of them.
     """
     planned = plan_attachment(spark, base, definitions, former)
     segments = [change.segment for change in planned.changes]

@@ -436,7 +436,8 @@ def _unreadable(case: _PlannedRequest, reading: Reading) -> dict[str, str]:
 def _why_not_beside_spark(reading: Reading) -> str:
     """Say why rows of our tasks cannot be merged into Spark's rows in scan order.
 
-    Spark reads the whole files, and our tasks the others. Return "" if the rows can be merged.
+    Spark reads the files that must be read whole, and our tasks read all other files. Return "" if the rows can be
+    merged.
     """
     if reading.pieces is None:
         return "the query sees the order of the rows, which only Spark's own reader knows"

@@ -170,7 +170,8 @@ def _refresh(spark: SparkSession, statement: RefreshIndex) -> list[Row]:
 def _canonical(base: Table, spec: Spec) -> dict[str, str | None]:
     """Return partition values as the metastore writes them.
 
-    For example, 01 in an integer column becomes 1.
+    For example, 01 in an integer column becomes 1. `spec` has the columns and their values; None stands for NULL, in
+    `spec` and in the result.
     """
     integers = [column.name.lower() for column in base.partition_columns if column.type in INTEGERS]
     return {
