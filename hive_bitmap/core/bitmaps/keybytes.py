@@ -85,8 +85,8 @@ def join_full(
     """Join adjacent bytes (or words) of the value `full`.
 
     `first`, `position` and `value` describe the bytes of k bitmaps, as in `KeyBytes`. Inside a bitmap, each run of the
-    value `full` becomes one entry. Returns `first` of the remaining entries (k + 1), and their position, value and run
-    length. Run lengths are in bytes (or words).
+    value `full` becomes one entry. Returns four arrays: the offset of each bitmap's first entry (k + 1, like `first`),
+    and for each entry its position, its value, and the length of its run in bytes (or words), which is 1 without a run.
 
     >>> first, position, value, run = join_full(np.array([0, 4]), np.arange(4), np.array([255, 255, 1, 255]), 255)
     >>> first.tolist(), position.tolist(), value.tolist(), run.tolist()

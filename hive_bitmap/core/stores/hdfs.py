@@ -207,9 +207,10 @@ class Hdfs:
         self._mode.cache_clear()
 
     def _acl(self, path: str) -> Any:
-        """Return the access control list, with group and mode.
+        """Return the access control list of a file or folder.
 
-        Return None if the cluster has no access control lists.
+        The result is the client's object, which also has the group and the mode. Return None if the cluster has no
+        access control lists.
         """
         if not self._has_acls:
             return None

@@ -188,7 +188,8 @@ def _in_slots(index_slots: slots.Slots, segments: Collection[str]) -> str:
 def partition_condition(columns: Sequence[Column], partitions: Iterable[Values]) -> str:
     """Return a HiveQL condition that selects at least these partitions; "" selects all.
 
-    Columns with many values, or with values that a server might misread, are not tested.
+    The condition may select more partitions than these, because it tests each column by itself. Columns with many
+    values, or with values that a server might misread, are not tested.
     """
     partitions = list(partitions)
     parts = []

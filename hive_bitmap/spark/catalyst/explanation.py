@@ -215,7 +215,7 @@ class DecisionReport:
 
 
 def reports_of(frame: DataFrame) -> list[DecisionReport]:
-    """Plan a DataFrame and return the decisions on its scans.
+    """Plan a DataFrame and return a report on each of its scans.
 
     The DataFrame must not have been planned before. It is planned as it will be executed.
     """
@@ -255,8 +255,8 @@ def explained(spark: SparkSession, text: str, args: Arguments = None) -> DataFra
 def to_text(explanation: Explanation, width: int | None = None, color: bool = False) -> str:
     """Format the explanation as text.
 
-    Lines have at most `width` characters, except for Spark's own plan. None stands for the width of the terminal, or
-    100. `color` adds ANSI colours.
+    Lines have at most `width` characters, except for Spark's own plan. If `width` is None, the limit is the width of
+    the terminal, or 100 if this width is unknown. `color` adds ANSI colours.
     """
     parts = []
     for relation in explanation.relations:

@@ -103,9 +103,9 @@ class KnownCounts:
 
     The counts cover all files except the `unknown` files, which have to be read. There is a table for each grouping
     set. A table has the grouping columns and `count` (int64), with a row for each combination of values that occurs.
-    The stored columns of the measures follow, if the request has any.
-    For a column of many values, the table may be a summary (`key_merge.summary`) or have only the first groups, if the
-    request has `summaries` or `top`.
+    If the request has measures, their stored columns follow. If the request has `summaries`, the table for a column of
+    many values may be a summary of the column (`key_merge.summary`). If the request has `top`, such a table may have
+    only a few groups, among them the groups that `top` asks for.
     """
 
     tables: tuple[pa.Table, ...]
@@ -340,8 +340,9 @@ def _by_partition(lookup: Lookup, rows: Longs, reading: Reading, schema: pa.Sche
 def _complete(keys: pa.Table, reading: Reading, schema: pa.Schema) -> pa.Table:
     """Return the counts of a lookup in the schema of the answer.
 
-    `keys` has the counts by data columns. If it also has the column GROUP, this is the number of each row's partition,
-    by which the partition columns are filled in. Then a key may be repeated.
+    `keys` has the counts by data columns. If it also has the column GROUP, this column has the number of each row's
+    partition, and the partition columns of the result are filled in by this number. Keys may be repeated in the result,
+    because several partitions may have the same values.
     """
     lowered = keys.rename_columns([name.lower() for name in keys.column_names])
     values = reading.constants.take(lowered[GROUP].combine_chunks()) if GROUP in lowered.column_names else lowered

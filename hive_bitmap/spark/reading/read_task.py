@@ -182,10 +182,10 @@ class _Reader:
         return self.task.lookups[piece.lookup].partitions[piece.file]
 
     def _buffered_rows(self, piece: Piece) -> float:
-        """Return how many rows of a piece are held in memory.
+        """Return how many rows are held in memory if a piece is read side by side with others.
 
-        The rows are held until all rows before them are yielded. The number is infinite for a file that must not be
-        read side by side with other files.
+        The rows are held until all rows before them are yielded. The number is infinite if the file of the piece must
+        be read alone, so that the piece is not read with others.
         """
         return float(self._rows(piece)) if self._fingerprint(piece).tagged else math.inf
 
