@@ -357,8 +357,9 @@ def open_file(path: str) -> ParquetHandle:
 def find(handle: ParquetHandle, column: KeyColumn) -> tuple[str, Conversion] | None:
     """Return a column's name in the file and how to read it.
 
-    Returns None if the file lacks the column. Raises Undecodable if several columns of the file may be this
-    column, if it is nested in the file, or if Arrow may read other values than Spark.
+    Returns None if the file lacks the column. Raises Undecodable if several columns of the file may be this column, if
+    the column is nested in the file, if the table maps columns by id and the file lacks ids, or if Arrow may read other
+    values than Spark.
     """
     names = candidate_names(handle, column)
     if not names:
