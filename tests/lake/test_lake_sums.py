@@ -8,6 +8,7 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.errors import Unsupported
+from tests.asking import require_alike, told
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +35,18 @@ def totals(spark: SparkSession, table: str, amount: str) -> tuple[list[Any], lis
     return sorted(map(tuple, stored.collect())), sorted(map(tuple, computed.collect()))
 
 
+def require_answered(spark: SparkSession, table: str, *, answered: bool = True, amount: str = "amount") -> None:
+    """Require Spark's sums, by the index unless they are not to be `answered`."""
+    for text in (
+        f"SELECT k, sum({amount}), avg({amount}), count(*), max({amount}) FROM {table} GROUP BY k",
+        f"SELECT sum({amount}) / count(*), min({amount}) FROM {table} WHERE k > 1",
+    ):
+        require_alike(spark, text, "index only")
+        assert [action for _, action in told(spark, text, "index only")] == ["answered" if answered else "left alone"]
+
+
 def require_exact(spark: SparkSession, table: str) -> None:
+    require_answered(spark, table)
     stored, computed = totals(spark, table, "amount")
     assert stored == computed and len(stored) == 5
     assert [verified.problems for verified in hive_bitmap.verify(spark, table)] == [()]
@@ -57,11 +69,37 @@ def live(spark: SparkSession, table: str) -> None:
     stored, computed = totals(spark, table, "amount")
     assert [row[-1] for row in stored] == [2] * 5  # of the new file
     assert [row[1] for row in stored] == [row[1] for row in computed]
+    for amount in ("amount", "total"):
+        require_answered(spark, table, answered=False, amount=amount)
+    require_answered(spark, table, amount="n")
     assert [row[5:7] for row in stored] == [row[5:7] for row in computed]
     [status] = hive_bitmap.show(spark, table)
     assert status.problem == "" and status.unindexed == 0
     assert hive_bitmap.count(spark, table, "k = 3") == spark.table(table).where("k = 3").count()
     assert [verified.problems for verified in hive_bitmap.verify(spark, table)] == [()]
+
+
+def delete_rows(spark: SparkSession, table: str) -> None:
+    """Delete some rows of files that stay: Spark sums these files, the index the others; then append."""
+    spark.sql(f"INSERT INTO {table} SELECT {ROWS} FROM range(0, 100, 1, 1)")
+    spark.sql(f"INSERT INTO {table} SELECT {ROWS} FROM range(100, 300, 1, 1)")
+    hive_bitmap.build(spark, table, ["k"], aggregates=AGGREGATES)
+    spark.sql(f"DELETE FROM {table} WHERE n % 7 = 1 AND n < 90")
+    require_answered(spark, table)
+    spark.sql(f"INSERT INTO {table} SELECT {ROWS} FROM range(300, 350, 1, 1)")
+    require_answered(spark, table)
+
+
+def test_deleted_rows_of_delta(spark: SparkSession, database: str) -> None:
+    properties = "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+    spark.sql(f"CREATE TABLE t (k INT, amount DECIMAL(12,2), n INT) USING delta {properties}")
+    delete_rows(spark, "t")
+
+
+def test_deleted_rows_of_iceberg(iceberg: SparkSession, iceberg_table: str) -> None:
+    properties = "TBLPROPERTIES ('format-version' = '2', 'write.delete.mode' = 'merge-on-read')"
+    iceberg.sql(f"CREATE TABLE {iceberg_table} (k INT, amount DECIMAL(12,2), n INT) USING iceberg {properties}")
+    delete_rows(iceberg, iceberg_table)
 
 
 def test_of_delta(spark: SparkSession, database: str) -> None:

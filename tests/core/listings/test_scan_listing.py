@@ -79,6 +79,7 @@ def test_files_of_a_log_are_as_they_were_and_what_is_deleted_of_them_is_told_or_
     assert found.without_empty == (((), (first, second, third)),)
     countable = (first, replace(second, etag=WITH_DELETES), replace(third, deletes="1\t2"))
     assert found.countable == (((), countable),)
+    assert found.summable == (((), (first, countable[1], replace(third, etag=WITH_DELETES))),)  # sums have deleted rows
     assert as_now(found) is found
     assert parse("P\nF\t10\t99\tfile:/w/a\tlog").countable == (((), (first,)),)
 

@@ -105,6 +105,15 @@ def query(rng: random.Random) -> str:
         )
         function = rng.choice([*["sum", "avg", "try_sum", "try_avg"] * 2, "min", "max", "count"])
         aggregate = f"{function}({column}){filtered}"
+        if rng.random() < 0.3:
+            condition = rng.choice(["j > 1", "k = 'a'", "k IS NULL AND j < 3", "p = 0", "j = 77"])
+            aggregate = rng.choice(
+                [
+                    f"sum(CASE WHEN {condition} THEN {column} ELSE 0 END)",
+                    f"try_sum(IF({condition}, {column}, 0))",
+                    f"{function}(CASE WHEN {condition} THEN {column} END)",
+                ]
+            )
         other = rng.choice(
             ["count(*)", "count(name)", "max(day)", "min(day)", "count(j)", "max(j)", "sum(j)", "count(f)"]
         )
@@ -189,11 +198,14 @@ def test_what_is_answered_and_what_is_left_to_spark(spark: SparkSession, databas
         "SELECT j, sum(n) / count(*), sum(n) FILTER (WHERE k = 'a') FROM t WHERE p = 1 AND k <> 'b' GROUP BY j",
         "SELECT k, s, n FROM (SELECT k, sum(b) AS s FROM t GROUP BY k) x JOIN VALUES ('a', 1) AS y(k, n) USING (k)",
         "SELECT k, max(j), sum(small), max(p) FROM t GROUP BY k",
+        "SELECT j, sum(CASE WHEN k = 'a' THEN price ELSE 0 END), avg(IF(k = 'b', n, NULL)) FROM t GROUP BY j",
+        "SELECT sum(IF(k = 'a', small, 0)), count(CASE WHEN p = 1 THEN name END) FROM t WHERE j = 77",
     ]
     left = [
         ("SELECT k, sum(f) FROM t GROUP BY k", "decimals such as decimal(18,2)"),
         ("SELECT k, sum(DISTINCT small) FROM t GROUP BY k", "has the key small"),
         ("SELECT k, sum(n + 1) FROM t GROUP BY k", "has the key n"),
+        ("SELECT k, sum(CASE WHEN j = 1 THEN n ELSE 5 END) FROM t GROUP BY k", "has the key n"),
         ("SELECT name, sum(n) FROM t GROUP BY name", "no index holds sum(n) by name"),
         ("SELECT sum(n) FROM t WHERE day > DATE'2000-01-01'", "no index holds sum(n) by day"),
     ]

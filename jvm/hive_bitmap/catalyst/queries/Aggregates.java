@@ -12,6 +12,7 @@ import hive_bitmap.catalyst.python.Settings;
 import hive_bitmap.catalyst.spark.Allowlist;
 import hive_bitmap.catalyst.spark.AnswerSize;
 import hive_bitmap.catalyst.spark.ArrowRows;
+import hive_bitmap.catalyst.spark.Cases;
 import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.KeyCounts;
 import hive_bitmap.catalyst.spark.Scala;
@@ -90,7 +91,7 @@ public final class Aggregates {
             to.put("why", e.getMessage());
         }
         try {
-            Weighted.ofNothing(scan).describeSums(to);
+            Weighted.ofCases(scan).describeSums(to);
         } catch (NotFromKeys e) {
             return; // rows are needed, or the reason is written already
         }
@@ -168,8 +169,16 @@ public final class Aggregates {
 
         /** Returns the aggregation above a scan from sums, an object that Python has written. */
         static Weighted ofSums(Scan scan, JsonNode sums) {
-            Weighted weighted = ofNothing(scan);
+            Weighted weighted = ofCases(scan);
             return new Weighted(scan, weighted.grouping, weighted.results, List.of(weighted.summed(sums)));
+        }
+
+        /** Returns the aggregation above a scan, without parts, and with FILTER in place of CASE where this is the same. */
+        private static Weighted ofCases(Scan scan) {
+            Weighted weighted = ofNothing(scan);
+            List<NamedExpression> results = new ArrayList<>();
+            for (NamedExpression result : weighted.results) results.add((NamedExpression) Cases.filtered((Expression) result));
+            return new Weighted(scan, weighted.grouping, results, List.of());
         }
 
         /** Returns the aggregation above a scan, without parts. Throws NotFromKeys if the aliases below it cannot be computed. */

@@ -73,6 +73,12 @@ public final class Expressions {
         return new AggregateExpression(function, Complete$.MODULE$, false, like.filter(), NamedExpression$.MODULE$.newExprId());
     }
 
+    /** Returns an aggregate with a FILTER. */
+    public static AggregateExpression aggregateWhere(Expression filter, AggregateFunction function) {
+        return new AggregateExpression(
+                function, Complete$.MODULE$, false, Option.apply(filter), NamedExpression$.MODULE$.newExprId());
+    }
+
     /** Returns an aggregate without FILTER and DISTINCT. */
     public static AggregateExpression aggregate(AggregateFunction function) {
         return new AggregateExpression(function, Complete$.MODULE$, false, Option.empty(), NamedExpression$.MODULE$.newExprId());
