@@ -216,16 +216,19 @@ def grouped(rows: pa.Table, keys: Sequence[str], functions: Sequence[tuple[str, 
     if not keys:
         in_one = rows.append_column("", pa.array(np.zeros(rows.num_rows, np.int8)))
         return grouped(in_one, [""], functions).drop_columns([""])
-    types = {key: rows.schema.field(key).type for key in keys}
-    for key, type in types.items():  # floats are grouped by their bits, because NaN differs from itself
-        if pa.types.is_floating(type):
-            bits = pa.int32() if type.bit_width == 32 else pa.int64()
-            place = rows.schema.get_field_index(key)
-            rows = rows.set_column(place, key, rows[key].combine_chunks().view(bits))
-    results = rows.group_by(list(keys), use_threads=False).aggregate(functions)
-    values = {key: results[key].combine_chunks() for key in keys}
-    viewed = {key: column if column.type == types[key] else column.view(types[key]) for key, column in values.items()}
-    return pa.table(viewed | {column: results[f"{column}_{function}"] for column, function in functions})
+    numbers = {key: str(number) for number, key in enumerate(keys)}  # no name of a result, such as `count_sum`
+    values = {column: rows[column] for column, _ in functions}
+    for key, number in numbers.items():
+        values[number] = rows[key]
+        if pa.types.is_floating(rows[key].type):  # floats are grouped by their bits, because NaN differs from itself
+            bits = pa.int32() if rows[key].type.bit_width == 32 else pa.int64()
+            values[number] = rows[key].combine_chunks().view(bits)
+    results = pa.table(values).group_by([*numbers.values()], use_threads=False).aggregate(functions)
+    groups = {}
+    for key, number in numbers.items():
+        column, type = results[number].combine_chunks(), rows.schema.field(key).type
+        groups[key] = column if column.type == type else column.view(type)
+    return pa.table(groups | {column: results[f"{column}_{function}"] for column, function in functions})
 
 
 def _sums(

@@ -53,9 +53,11 @@ def resampled(
     simulated blocks is smaller than `blocks` if the result would be too large otherwise. The tables have the columns of
     `rows`, and are sorted like a shard. The size of each table must be multiplied by its weight.
     """
-    counted = rows.select(keys).group_by(list(keys), use_threads=False).aggregate([([], "count_all")])
+    numbers = [str(number) for number in range(len(keys))]  # a key may be named `count_all`
+    numbered = rows.select(keys).rename_columns(numbers)
+    counted = numbered.group_by(numbers, use_threads=False).aggregate([([], "count_all")])
     counts: Longs = counted["count_all"].to_numpy()  # the number of sampled blocks that hold each key
-    distinct = counted.drop_columns(["count_all"])
+    distinct = counted.select(numbers).rename_columns(list(keys))
     block = _blocks(rows)
     per_file = max(1, round(blocks / files))
     often, once = np.flatnonzero(counts > 1), np.flatnonzero(counts == 1)
@@ -270,9 +272,7 @@ def measure(item: SampleItem) -> Sample:
     seconds = time.perf_counter() - started
     with tempfile.TemporaryDirectory() as folder:
         cost = _cost(f"file:{folder}/part.parquet", rows, item)
-    counted = _counted_keys(rows, item.definition)
-    blocks, key_rows = counted["count_all"].to_numpy(), counted[f"{shard.CARDINALITY.name}_sum"].to_numpy()
-    keys = counted.select(list(item.definition.column_names))
+    keys, blocks, key_rows = _counted_keys(rows, item.definition)
     recurrences = int((blocks * (blocks - 1)).sum())
     return Sample(
         blocks=len(parts),
@@ -377,14 +377,18 @@ def _written(path: str, rows: pa.Table, smallest: pa.Table, definition: Definiti
     )
 
 
-def _counted_keys(rows: pa.Table, definition: Definition) -> pa.Table:
+def _counted_keys(rows: pa.Table, definition: Definition) -> tuple[pa.Table, Longs, Longs]:
     """Count the sampled blocks and base rows of each distinct key.
 
-    `rows` are index rows. The result has a row for each key: the key columns, the number of blocks that hold the key,
-    and the number of base rows with the key.
+    `rows` are index rows. Return the distinct keys, the number of blocks that hold each key, and the number of base
+    rows with each key.
     """
     names, many = list(definition.column_names), shard.CARDINALITY.name
-    return rows.select([*names, many]).group_by(names).aggregate([([], "count_all"), (many, "sum")])
+    numbers = [str(number) for number in range(len(names))]  # a key may be named `count_all`
+    numbered = rows.select([*names, many]).rename_columns([*numbers, many])
+    counted = numbered.group_by(numbers).aggregate([([], "count_all"), (many, "sum")])
+    keys = counted.select(numbers).rename_columns(names)
+    return keys, counted["count_all"].to_numpy(), counted[f"{many}_sum"].to_numpy()
 
 
 def _row_groups(path: str) -> int:

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -126,6 +127,18 @@ def test_nan_and_zero_are_one_key_each(tmp_path: Path) -> None:
             "{'f': None, 'count': 2}",
             "{'f': nan, 'count': 6}",
         ]
+
+
+def test_keys_may_have_the_names_of_results_of_arrow() -> None:
+    """Arrow names a sum of the column `count` `count_sum`."""
+    names = ["count_sum", "_sum_of_n_sum", "f"]
+    counts = pa.table([pa.array([1, 1]), pa.array(["a", None]), pa.array([math.nan, -0.5]), [2, 3]], [*names, COUNT])
+    merged = counting.merge_counts([counts, counts])
+    assert merged.schema == counts.schema and repr(merged.to_pylist()) == repr(
+        [{**row, COUNT: 2 * row[COUNT]} for row in counts.to_pylist()]
+    )
+    sums = counting.grouped(counts.append_column("_sum_of_n", pa.array([7, 8])), names, [("_sum_of_n", "sum")])
+    assert sums.column_names == [*names, "_sum_of_n"] and sums["_sum_of_n"].to_pylist() == [7, 8]
 
 
 def test_what_is_kept_of_a_shard_is_of_the_files_that_were_asked_for(tmp_path: Path) -> None:

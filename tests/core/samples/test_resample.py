@@ -6,6 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from hive_bitmap.core.columns import Column
+from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.samples import sampling
 from hive_bitmap.core.samples.sampling import resampled
 
@@ -65,6 +67,16 @@ def test_one_block_says_that_its_keys_may_be_in_any_other() -> None:
     simulated, [(recurring, _), (single, weight)] = resampled(rows, ["k"], 1, 10, 2.0)
     assert (simulated, recurring.num_rows, single.column_names) == (10, 0, ["k", "_bucketname", "_offset"])
     assert single.num_rows * weight == pytest.approx(20, rel=0.2)  # as many pairs as the blocks have
+
+
+def test_a_key_may_have_the_name_of_a_result_of_arrow() -> None:
+    rows = sample(np.ones((3, 2), bool)).append_column("_cardinality", pa.array([7] * 6, pa.int32()))
+    named = rows.rename_columns(["count_all", *rows.column_names[1:]])
+    definition = Definition(name="i", database="db", table="t", columns=(Column("count_all", "bigint"),))
+    simulated, parts = resampled(named, ["count_all"], 2, 4, 2)
+    assert simulated == 4 and parts[0][0].column_names == ["count_all", "_bucketname", "_offset"]
+    keys, blocks, counts = sampling._counted_keys(named, definition)
+    assert keys.to_pydict() == {"count_all": [0, 1, 2]} and blocks.tolist() == [2] * 3 and counts.tolist() == [14] * 3
 
 
 def test_keys_of_several_columns() -> None:
