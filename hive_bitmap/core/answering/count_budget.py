@@ -132,8 +132,8 @@ def _merged(
     """Compare merging the sorted keys with counting by Spark.
 
     The arguments are as in `count_cost`; `key` is the only grouping column. Spark's price includes grouping by many
-    keys. If `top` accepts any groups, reading ends early. The price is then that of one row group, and of the index
-    rows among which `top.rows` groups are probably found.
+    keys. If it does not matter which groups are returned (`top.is_any`), reading ends early. The price is then that of
+    one row group of a shard, and of the index rows among which `top.rows` groups are probably found.
     """
     seconds, grouped, read, columns = 0.0, 0.0, 0.0, {key}
     for lookup in lookups:

@@ -9,7 +9,7 @@ https://github.com/RoaringBitmap/RoaringFormatSpec#standard-32-bit-roaring-bitma
   is 12347 with the number of containers less one in its upper 16 bits, followed by one bit a container (1: runs).
 * for each container its key (row >> 16) and its cardinality less one, 16 bits each.
 * for each container its position, 32 bits; omitted if there are run containers and fewer than 4 containers.
-* the containers: up to 4096 numbers row & 0xFFFF of 16 bits each; or 8192 bytes of bits; or the number of runs, then
+* the containers: up to 4096 rows, each as row & 0xFFFF in 16 bits; or 8192 bytes of bits; or the number of runs, then
   the first row and the length less one of each run, 16 bits each.
 
 Rows 5, 12 and 64 of a block of 72 rows: cookie 12346, 1 container; key 0, cardinality 3 - 1; position 16; the rows.

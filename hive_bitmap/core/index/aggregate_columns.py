@@ -80,7 +80,7 @@ class Measure:
         return ", ".join(f"{function}({self.column})" for function in functions)
 
     def aggregates(self, table: Table) -> tuple[Aggregate, ...]:
-        """Return the needed aggregates of a table's column; none if the table has no such data column."""
+        """Return the aggregates that the answer needs; none if `table` has no data column of this name."""
         columns = [column for column in table.columns if column.name.lower() == self.column]
         return tuple(Aggregate(function, column) for column in columns for function in self.functions)
 

@@ -59,7 +59,7 @@ class Reads:
     total: int  # all files
     whole: int  # files that are read whole
     decoded: int  # files that are read whole, and the decoded part of the selected blocks
-    needed: int  # files, or splits, with a selected block, and files that are read whole
+    needed: int  # files that are read whole, and files (or, with `splits`, splits) that have a selected block
     rows: int  # the number of selected rows
     rows_of_blocks: int  # the number of all rows of the selected blocks
     blocks: int  # selected blocks

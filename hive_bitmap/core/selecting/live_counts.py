@@ -27,7 +27,8 @@ def without_deleted(
     """Exclude deleted rows from all counts in the results of lookups.
 
     `read` takes the version of each file's deletes (`FileStatus.deletes`) by path, and returns the deleted rows by
-    path. The result of `read` may lack files. `evaluate` repeats the lookups of files with deleted rows.
+    path. Files that the result of `read` lacks are read whole. `evaluate` repeats the lookups of files with deleted
+    rows.
     """
     affected = [_may_count_deleted(lookup, result) for lookup, result in results.pairs()]
     deletes = {

@@ -5,8 +5,8 @@ text of the first three kinds is a statement:
 
 * `parse`: return the columns of the statement's result, and their types.
 * `run`: execute the statement, and return its rows.
-* `doomed`: return the indexes that a DROP TABLE or DROP DATABASE will drop, or `refused` if the tables must not be
-  dropped. After any other error, Spark drops the tables.
+* `doomed`: return the indexes that a DROP TABLE or DROP DATABASE will drop. If the tables must not be dropped, return
+  the error as `refused`; after any other error, Spark drops the tables.
 * `drop`: drop the indexes in the answer to `doomed`, after Spark has dropped the tables. The text is this answer.
 * `renamed`: move the indexes of a table that Spark has renamed. The text has the old and the new name of the table,
   each as a list of parts.

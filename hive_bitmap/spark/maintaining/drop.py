@@ -1,4 +1,4 @@
-"""Drop indexes, some of their partitions, and tables together with their indexes."""
+"""Drop indexes, take partitions out of indexes with a WHERE, and drop tables together with their indexes."""
 
 from __future__ import annotations
 

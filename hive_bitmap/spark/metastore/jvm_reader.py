@@ -1,7 +1,7 @@
 """Read values from a classic session's JVM through py4j.
 
-A value is transferred as one JSON text, written by Spark's Jackson library, so a request needs few calls however large
-its result is. All functions but `available` need a session that is `available`.
+A value is transferred as JSON text, written by Spark's Jackson library, in pieces of 8,000 characters: a request needs
+a call for each piece, not for each field. All functions but `available` need a session that is `available`.
 """
 
 from __future__ import annotations

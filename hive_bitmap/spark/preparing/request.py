@@ -36,8 +36,10 @@ class Request:
     limit: int | None = None  # the number of rows after which Spark stops reading; None: it reads all
     nested: Mapping[str, str] = field(default_factory=dict)  # JSON of the types that the query reads, by column
     first: FirstRows | None = None  # the first rows, if a sorted query needs no others; None: it needs all
-    extremes: frozenset[str] = frozenset()  # columns, in lower case, whose own grouping set needs MIN and MAX only
-    summaries: frozenset[str] = frozenset()  # columns, in lower case, whose own grouping set needs `key_merge.summary`
+    extremes: frozenset[str] = frozenset()  # columns, each a grouping set by itself, of which MIN and MAX are enough
+    summaries: frozenset[str] = (
+        frozenset()
+    )  # columns, each a grouping set by itself, of which `key_merge.summary` is enough
     top: Top | None = None  # which groups the query needs, if its only grouping set is one column; None: all
     measures: tuple[Measure, ...] = ()  # columns whose aggregates are needed by key; one index must hold them
 

@@ -295,7 +295,7 @@ def _schema(reading: Reading, keys: Sequence[str], aggregates: Sequence[Aggregat
 
 
 def _among(lookup: Lookup, reading: Reading, places: frozenset[Place]) -> Flags:
-    """Return for each file of a lookup whether `places` has its place."""
+    """Return for each file of a lookup whether its partition and path are one of `places`."""
     if not places:
         return np.zeros(len(lookup.unit.paths), bool)
     files = zip(lookup.partitions, lookup.unit.paths, strict=True)
