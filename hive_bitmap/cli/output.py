@@ -1,9 +1,9 @@
 """Print records, and the rows of a DataFrame.
 
-The output is a table for people, or JSON or CSV for programs. JSON is an array with one record a line. CSV is quoted as
-in RFC 4180, with lines that end in LF, and has a header line if names are known. In CSV, NULL is an empty field, an empty
-string is `""`, and a value that is not a string, number or boolean is written as JSON. The driver fetches a DataFrame
-one partition at a time.
+The output is a table for people, or JSON or CSV for programs. JSON is an array with one record a line. CSV is quoted
+as in RFC 4180, with lines that end in LF, and has a header line if names are known. In CSV, NULL is an empty field,
+an empty string is `""`, and a value that is not a string, number or boolean is written as JSON. The driver fetches a
+DataFrame one partition at a time.
 """
 
 from __future__ import annotations
