@@ -28,7 +28,7 @@ from rich.table import Table
 
 from bench import data, tables
 from bench.memory import cpu_seconds, family
-from hive_bitmap.spark.catalyst.jvm_bridge import EXTENSION, JAR
+from hive_bitmap.spark.jvm_bridge import EXTENSION, JAR
 from tests.servers import process, thriftserver
 from tests.servers.hiveserver import HiveServer
 

@@ -41,6 +41,7 @@ LAYERS = [
         "spark.session_cache",
         "spark.versions",
     },
+    {"spark.jvm_bridge"},
     {"spark.metastore"},
     {"spark.registry", "spark.tasks"},
     {"spark.building"},

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from hive_bitmap.spark.catalyst.jvm_bridge import EXTENSION, JAR, PROTOCOL
+from hive_bitmap.spark.jvm_bridge import EXTENSION, JAR, PROTOCOL
 from tests.servers import jars
 
 CHECKOUT = Path(__file__).parents[1]

@@ -11,7 +11,7 @@ from dataclasses import replace
 import click
 
 from hive_bitmap.cli.invocation import Endpoint, messages
-from hive_bitmap.spark.catalyst.jvm_bridge import EXTENSION, JAR
+from hive_bitmap.spark.jvm_bridge import EXTENSION, JAR
 
 CONFIGURATION = f"--jars {JAR} --conf spark.sql.extensions={EXTENSION}"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hive_bitmap.spark.catalyst.jvm_bridge import EXTENSION, JAR
+from hive_bitmap.spark.jvm_bridge import EXTENSION, JAR
 from tests.campaigns import many_clients
 from tests.servers import process, thriftserver
 from tests.servers.fixtures import started

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hive_bitmap.spark.catalyst.jvm_bridge import EXTENSION, JAR
+from hive_bitmap.spark.jvm_bridge import EXTENSION, JAR
 from tests.campaigns.many_users import User, World
 from tests.servers import thriftserver
 from tests.servers.fixtures import started

@@ -21,8 +21,8 @@ from hive_bitmap.spark.advising.index_set import PossibleIndex, Step, UnchosenIn
 from hive_bitmap.spark.advising.observed import Observed, Shape, Tally
 from hive_bitmap.spark.advising.proposals import Advice, LeftOut, Proposal, UnusedIndex, named
 from hive_bitmap.spark.advising.useful_columns import Columns, useful_sets
-from hive_bitmap.spark.catalyst.jvm_bridge import bridge
 from hive_bitmap.spark.estimating.estimate import Estimate, estimate
+from hive_bitmap.spark.jvm_bridge import bridge
 from hive_bitmap.spark.maintaining.show import show
 from hive_bitmap.spark.metastore import jvm_reader, metastore
 from hive_bitmap.spark.registry import catalog

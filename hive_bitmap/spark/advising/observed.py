@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.core.index.markers import is_time
 from hive_bitmap.errors import NotFound, Unsupported
-from hive_bitmap.spark.catalyst.jvm_bridge import bridge
+from hive_bitmap.spark.jvm_bridge import bridge
 from hive_bitmap.spark.metastore import jvm_reader
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """Optimize plain Spark queries with bitmap indexes.
 
 The optimizer rule and everything else that depends on Spark's internals is here. The Java half is in the checkout's
-folder `jvm/`; this room reaches it by py4j. `enabling` switches the rule on for a session, `jvm_bridge` reaches the
-Java half and has its jar, `explanation` describes what the rule did to a query, and `sql_text` runs SQL text with it.
+folder `jvm/`; this room reaches it by py4j (`spark/jvm_bridge`). `enabling` switches the rule on for a session,
+`explanation` describes what the rule did to a query, and `sql_text` runs SQL text with it.
 """
 
 __all__ = [
@@ -10,6 +10,5 @@ __all__ = [
     "enabling",
     "execution",
     "explanation",
-    "jvm_bridge",
     "sql_text",
 ]

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from cachetools import LRUCache
 
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.spark.catalyst import jvm_bridge
-from hive_bitmap.spark.catalyst.jvm_bridge import EXTENSION, bridge
+from hive_bitmap.spark import jvm_bridge
 from hive_bitmap.spark.catalyst.serving import Serving
+from hive_bitmap.spark.jvm_bridge import EXTENSION, bridge
 from hive_bitmap.spark.metastore import jvm_reader, metastore
 from hive_bitmap.spark.registry import catalog
 

@@ -25,7 +25,7 @@ from hive_bitmap.core.stores.requests import Requests, so_far
 from hive_bitmap.errors import InvalidStatement
 from hive_bitmap.spark.catalyst.decision import ANSWERED, LEFT_ALONE, NARROWED, Decision
 from hive_bitmap.spark.catalyst.enabling import answers, enable, is_enabled
-from hive_bitmap.spark.catalyst.jvm_bridge import bridge
+from hive_bitmap.spark.jvm_bridge import bridge
 from hive_bitmap.spark.registry import hints as hints_for_people
 from hive_bitmap.spark.tasks import task_requests
 

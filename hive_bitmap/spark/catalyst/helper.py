@@ -32,7 +32,7 @@ def _attach() -> None:
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    from hive_bitmap.spark.catalyst import jvm_bridge
+    from hive_bitmap.spark import jvm_bridge
     from hive_bitmap.spark.catalyst.enabling import Answers
 
     if "PYSPARK_GATEWAY_PORT" not in os.environ:

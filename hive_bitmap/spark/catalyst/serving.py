@@ -39,9 +39,9 @@ from hive_bitmap.spark.catalyst.decision import (
     ReadRows,
     Report,
 )
-from hive_bitmap.spark.catalyst.jvm_bridge import PROTOCOL, bridge, protocol_mismatch
 from hive_bitmap.spark.catalyst.question import Question
 from hive_bitmap.spark.catalyst.scans import Scan
+from hive_bitmap.spark.jvm_bridge import PROTOCOL, bridge, protocol_mismatch
 from hive_bitmap.spark.metastore import jvm_settings, metastore
 from hive_bitmap.spark.preparing.spark_only import fallback_reason
 from hive_bitmap.spark.registry import catalog

@@ -17,7 +17,7 @@ from hive_bitmap.core.predicates.tokens import require_characters
 from hive_bitmap.core.table_info import name_parts, quote
 from hive_bitmap.errors import InvalidPredicate, Unsupported
 from hive_bitmap.spark.catalyst import enabling
-from hive_bitmap.spark.catalyst.jvm_bridge import EXTENSION, bridge
+from hive_bitmap.spark.jvm_bridge import EXTENSION, bridge
 from hive_bitmap.spark.metastore import jvm_reader, metastore
 from hive_bitmap.spark.registry.coverage import satisfying
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from hive_bitmap.spark.catalyst.jvm_bridge import EXTENSION, JAR
+from hive_bitmap.spark.jvm_bridge import EXTENSION, JAR
 from tests.servers import connectserver, standalone, thriftserver
 from tests.servers.fixtures import started
 from tests.servers.hiveserver import HiveServer, Refused, run

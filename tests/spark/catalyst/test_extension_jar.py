@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hive_bitmap
-from hive_bitmap.spark.catalyst import jvm_bridge
+from hive_bitmap.spark import jvm_bridge
 from hive_bitmap.spark.catalyst.enabling import answers
-from hive_bitmap.spark.catalyst.jvm_bridge import JAR, PROTOCOL, protocol_mismatch
+from hive_bitmap.spark.jvm_bridge import JAR, PROTOCOL, protocol_mismatch
 from tests.asking import answer, by_spark, difference, frame, indexed
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.spark.advising.observed import Kind, Observed, Shape, of_file, of_session
-from hive_bitmap.spark.catalyst.jvm_bridge import bridge
+from hive_bitmap.spark.jvm_bridge import bridge
 from tests.asking import indexed, under
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 import hive_bitmap
-from hive_bitmap.spark.catalyst.jvm_bridge import bridge
+from hive_bitmap.spark.jvm_bridge import bridge
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -29,8 +29,8 @@ from hive_bitmap.spark.catalyst.decision import (
     Report,
     SparkPart,
 )
-from hive_bitmap.spark.catalyst.jvm_bridge import PROTOCOL
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
+from hive_bitmap.spark.jvm_bridge import PROTOCOL
 from hive_bitmap.spark.reading.file_set import FileSet
 from tests.asking import answer, frame, indexed
 

@@ -47,10 +47,10 @@ from hive_bitmap.spark.catalyst.decision import (
     SparkPart,
 )
 from hive_bitmap.spark.catalyst.driver_reads import Fetch
-from hive_bitmap.spark.catalyst.jvm_bridge import PROTOCOL
 from hive_bitmap.spark.catalyst.question import Question
 from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
 from hive_bitmap.spark.catalyst.serving import Serving
+from hive_bitmap.spark.jvm_bridge import PROTOCOL
 from hive_bitmap.spark.preparing.prepare import Prepared
 from hive_bitmap.spark.preparing.request import Request
 from hive_bitmap.spark.reading.file_set import FileSet

@@ -15,7 +15,7 @@ import hive_bitmap
 from hive_bitmap.core.planning import settings
 from hive_bitmap.core.planning.strategy import STRATEGIES
 from hive_bitmap.errors import InvalidProperty
-from hive_bitmap.spark.catalyst import jvm_bridge
+from hive_bitmap.spark import jvm_bridge
 from hive_bitmap.spark.catalyst.explanation import explain
 from tests.asking import indexed
 from tests.contract import contract

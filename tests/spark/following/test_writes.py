@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import hive_bitmap
-from hive_bitmap.spark.catalyst.jvm_bridge import bridge
+from hive_bitmap.spark.jvm_bridge import bridge
 from tests.asking import under
 from tests.contract import contract
 from tests.spark.following.tables import SECONDS, make, require_followed

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hive_bitmap.spark.catalyst.jvm_bridge import EXTENSION, JAR
+from hive_bitmap.spark.jvm_bridge import EXTENSION, JAR
 from tests.programs import run_program
 
 SCRIPT = """

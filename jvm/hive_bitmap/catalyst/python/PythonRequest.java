@@ -26,7 +26,7 @@ import scala.Option;
 /** A request to Python about a query. It has the methods that Python calls to answer it. */
 public abstract class PythonRequest {
     /**
-     * The version of the protocol between this jar and Python. It is the same as in hive_bitmap/spark/catalyst/jvm_bridge.py.
+     * The version of the protocol between this jar and Python. It is the same as in hive_bitmap/spark/jvm_bridge.py.
      * Raise both with each change that the other side does not understand. In a {@code Question} of another version, Python reads
      * only {@code protocol} and the {@code database} and {@code table} of each of {@code scans}, and replies "leave alone".
      */
