@@ -14,6 +14,7 @@ import click
 
 from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.index.definition import COMPRESSIONS, REFRESH_INTERVAL, TYPES
+from hive_bitmap.core.predicates.tokens import key_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,6 +80,41 @@ def split_names(text: str) -> list[str]:
     ['origin', 'a,b', 'tick`s']
     """
     return [match["plain"] or match["quoted"].replace("``", "`") for match in _items(NAME, text, "names")]
+
+
+def split_keys(text: str) -> list[str]:
+    """Return the keys in a comma-separated list: names of columns, and expressions with names.
+
+    >>> split_keys("origin, date_trunc('HOUR', ts) AS hour,`a,b`")
+    ['origin', "date_trunc('HOUR', ts) AS hour", 'a,b']
+    """
+    keys: list[str] = []
+    names: list[str] = []
+    for part in _at_commas(text):
+        if key_text(part) is None:
+            names.append(part)
+            continue
+        keys += [*(split_names(",".join(names)) if names else []), part.strip()]
+        names = []
+    return keys + (split_names(",".join(names)) if names or not keys else [])
+
+
+def _at_commas(text: str) -> list[str]:
+    """Cut a text at the commas that are in no brackets and no quotes."""
+    parts, start, depth, quote = [], 0, 0, ""
+    for at, character in enumerate(text):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"`":
+            quote = character
+        elif character in "([":
+            depth += 1
+        elif character in ")]":
+            depth -= 1
+        elif character == "," and depth == 0:
+            parts.append(text[start:at])
+            start = at + 1
+    return [*parts, text[start:]]
 
 
 def split_pairs(text: str) -> dict[str, str | None]:

@@ -16,7 +16,7 @@ from hive_bitmap.cli.index_options import (
     encoding_option,
     keep_removed_option,
     refresh_interval_option,
-    split_names,
+    split_keys,
     split_pairs,
     table_argument,
     tables_of,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("table")
-@click.argument("columns", nargs=-1, required=True, type=split_names)
+@click.argument("columns", nargs=-1, required=True, type=split_keys)
 @click.option("--name", help="Name of the index, if only one is created.  [default: its columns, joined by _]")
 @type_option
 @encoding_option
@@ -68,11 +68,13 @@ def create(
     """Create indexes on TABLE and build them.
 
     All indexes are built in one pass over the files. Each of COLUMNS creates one index. Several names joined by commas
-    create one index with a composite key. Quote a name that contains a comma in backticks, as in SQL.
+    create one index with a composite key. Quote a name that contains a comma in backticks, as in SQL. An expression of
+    columns is a key too, if it has a name.
 
     \b
     Example:
       hive-bitmap create flights carrier origin,dest --encoding roaring
+      hive-bitmap create logs "date_trunc('HOUR', ts) AS hour"
     """
     from hive_bitmap.spark.building.build import build
 

@@ -1,9 +1,13 @@
-"""Columns of tables: their names and Spark types."""
+"""Columns of tables, and keys of indexes that are expressions over columns."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 from hive_bitmap.errors import NotFound
 
@@ -22,6 +26,68 @@ class Column:
     default: bool = False
     file_name: str = ""
     field_id: int | None = None
+
+
+@dataclass(frozen=True)
+class KeyText:
+    """An expression that is to be a key of an index, as a statement has it, and the name of the key."""
+
+    sql: str
+    alias: str
+
+    def __str__(self) -> str:
+        return f"{self.sql} AS {self.alias}"
+
+
+@dataclass(frozen=True)
+class KeyExpression:
+    """A key of an index that is an expression.
+
+    `alias` is the name of its column in the index table, `type` Spark's simple string of its type, `sql` the text of
+    the expression, and `canonical` its text as Spark resolves it. `columns` are the columns of the base table that it
+    is computed from. `settings` are the settings of Spark that the value depends on, and the version of the time zone's
+    rules, by name. `spark` is the feature version of Spark, such as `4.3`.
+    """
+
+    alias: str
+    type: str
+    sql: str
+    canonical: str
+    columns: tuple[Column, ...]
+    settings: tuple[tuple[str, str], ...] = ()
+    spark: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.sql} AS {self.alias}"
+
+    @cached_property
+    def name(self) -> str:
+        """The name of the key in predicates and plans.
+
+        It depends on the expression and what its value depends on, not on `alias`. No column of a table has this name.
+        """
+        columns = [[column.name.lower(), column.type] for column in self.columns]
+        content = json.dumps([self.canonical, self.type, columns, sorted(self.settings)])
+        return f"hive_bitmap key {hashlib.sha256(content.encode()).hexdigest()[:32]}"
+
+    @property
+    def key(self) -> Column:
+        """The key as a column, under `name`."""
+        return Column(self.name, self.type)
+
+    @property
+    def stored(self) -> Column:
+        """The column of the index table."""
+        return Column(self.alias, self.type)
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """The expression in the form that `KeyExpressions.java` takes."""
+        names = [column.name for column in self.columns]
+        return {"name": self.name, "sql": self.sql, "columns": names, "settings": dict(self.settings)}
+
+
+Key = str | KeyText | KeyExpression  # a key of a new index; a str is the name of a column
 
 
 def find(columns: Iterable[Column], name: str, where: str) -> Column:

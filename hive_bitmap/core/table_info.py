@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import unquote
 
-from hive_bitmap.core.columns import Column
+from hive_bitmap.core.columns import Column, KeyExpression
 from hive_bitmap.core.memory_budget import bytes_of_texts
 from hive_bitmap.core.predicates.tokens import Token, tokenize
 from hive_bitmap.core.stores import FileStatus
@@ -53,7 +53,7 @@ class Table:
     table's catalog; "" for the session's own catalog. `declared` is the schema as JSON, including comments. With
     `by_folders`, Spark finds the partitions by listing folders, not in the metastore. `owner` is the owner in the
     metastore; "" if the metastore records no owner. If `lake` is set, `columns` has all columns in the log, also the
-    columns that partition the table.
+    columns that partition the table. `computed` are the keys of indexes that a query uses in place of expressions.
     """
 
     database: str
@@ -72,6 +72,12 @@ class Table:
     owner: str = ""
     lake: Lake | None = None
     catalog: str = ""
+    computed: tuple[KeyExpression, ...] = ()
+
+    @property
+    def keyed_columns(self) -> tuple[Column, ...]:
+        """The columns that rows can be counted by: `columns`, and those that stand for `computed`."""
+        return (*self.columns, *(expression.key for expression in self.computed))
 
     @property
     def full_name(self) -> str:

@@ -24,6 +24,11 @@ def pyspark_version() -> tuple[int, int]:
     return int(major), int(minor)
 
 
+def feature_version(spark: SparkSession) -> str:
+    """Return the feature version of Spark, such as `4.3`."""
+    return ".".join(spark.version.split(".")[:2])
+
+
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Return the Arrow schema for rows that are passed to Spark.
 

@@ -21,6 +21,7 @@ from hive_bitmap.core.auditing.base_file_check import COMPARED, DAMAGED, STALE, 
 from hive_bitmap.core.auditing.compare import Problems, compare_block
 from hive_bitmap.core.auditing.stored_shard import OpenShard, StoredShard, opened
 from hive_bitmap.core.index.definition import BUCKET, OFFSET
+from hive_bitmap.core.indexing.computed_keys import KeyReader
 from hive_bitmap.core.indexing.group_indexing import aggregated_values
 from hive_bitmap.core.indexing.staged_values import ReadOptions
 from hive_bitmap.errors import CorruptIndex, FileChanged, Undecodable
@@ -177,11 +178,12 @@ def _gather(
 
 
 def _compare_blocks(item: ShardItem, base: BaseFile, blocks: Sequence[tuple[int, pa.Table]]) -> None:
-    format, columns = item.read_options.file_format(), item.read_options.key_columns(item.stored.definition.columns)
+    format = item.read_options.file_format()
     try:
         handle = format.open_file(base.path)
+        reader = KeyReader.of(item.stored.definition, item.read_options, base.path, handle, base.blocks)
         for block, stored in blocks:
-            keys = format.key_columns(handle, block, columns)
+            keys = reader.block(block)
             aggregated = aggregated_values(item.stored.definition, item.read_options, handle, block)
             block_problems = compare_block(item.stored.definition, keys, stored, aggregated)
             base.problems.add_all(block_problems, f"block at {base.blocks.offset[block]}: ")

@@ -66,7 +66,7 @@ class HasFields(Protocol):
 INDEX_FIELDS = (
     Field("index", "index", of="definition.name"),
     Field("table", of="definition.full_table"),
-    Field("columns", "columns", ", ".join, of=lambda report: list(report.definition.column_names)),
+    Field("columns", "columns", ", ".join, of=lambda report: list(report.definition.key_texts)),
     Field("type", "type", of="definition.type"),
     Field("encoding", "encoding", or_dash, of="definition.bitmap_encoding"),
     Field("next_encoding", of=lambda report: report.definition.next_encoding or None, optional=True),

@@ -71,7 +71,7 @@ def index_properties(cursor: Cursor) -> Pairs:
 
 
 def _hive(cursor: Cursor, name: str, table: TableName, if_not_exists: bool) -> CreateIndex:
-    columns = cursor.items(cursor.name)
+    columns = cursor.items(cursor.key)
     has_type = cursor.accept("AS")
     type = _handler(cursor.string()) if has_type else "BITMAP"
     deferred = cursor.accept("WITH")
@@ -115,8 +115,8 @@ def _openlookeng(cursor: Cursor, name: str, if_not_exists: bool) -> CreateIndex 
         if table.catalog:
             raise Unsupported(f"table {table} is in catalog {table.catalog!r}, which has no bitmap indexes")
         return None
-    columns = cursor.items(cursor.name)
-    if any("=" in column for column in columns):
+    columns = cursor.items(cursor.key)
+    if any("=" in column for column in columns if isinstance(column, str)):
         raise Unsupported("a partition cannot be a column of an index: choose partitions with WHERE")
     pairs = cursor.items(lambda: _with_pair(cursor)) if cursor.accept("WITH") else ()
     condition = where(cursor) if cursor.accept("WHERE") else None

@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
+from hive_bitmap.core.columns import KeyText
 from hive_bitmap.core.grammar.script import split, syntax_error
 from hive_bitmap.core.grammar.statements import TableName
-from hive_bitmap.core.predicates.tokens import Tokens
+from hive_bitmap.core.predicates.tokens import Tokens, key_text
 from hive_bitmap.errors import InvalidPredicate, InvalidStatement
 
 _Item = TypeVar("_Item")
@@ -106,6 +107,29 @@ class Cursor(Tokens):
             pieces.append(self.token.text[1:-1])
             end = self.advance().end
         return quote.join(map(_unescaped, pieces) if escapes else pieces)
+
+    def key(self) -> str | KeyText:
+        """Consume a key of an index: the name of a column, or `expression AS name`."""
+        start, depth = self.at, 0
+        for end in range(start, len(self.tokens)):
+            key = self.tokens[end].key
+            if depth == 0 and key in (",", ")"):
+                break
+            depth += (key in ("(", "[")) - (key in (")", "]"))
+        else:
+            return self.name()
+        text = self.text[self.tokens[start].start : self.tokens[end].start] if end > start else ""
+        if expression := key_text(text):
+            self.at = end
+            return expression
+        if self.next_is_call():
+            raise self.error(f"a key that is an expression needs a name: {text.strip()} AS name")
+        return self.name()
+
+    def next_is_call(self) -> bool:
+        """Whether a name and an opening bracket come next."""
+        following = self.tokens[self.at + 1 : self.at + 2]
+        return self.token.kind in ("word", "name") and [token.key for token in following] == ["("]
 
     def items(self, item: Callable[[], _Item]) -> tuple[_Item, ...]:
         """Consume a list in parentheses, of one or more items that `item` consumes."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from hive_bitmap.core.columns import Key
 from hive_bitmap.core.table_info import SESSION_CATALOG, quote
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
@@ -76,7 +77,7 @@ class CreateIndex:
 
     name: str
     table: TableName
-    columns: tuple[str, ...]
+    columns: tuple[Key, ...]
     dialect: Dialect = Dialect.HIVE
     type: str = "BITMAP"
     if_not_exists: bool = False

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from hive_bitmap.core.bitmaps import ENCODINGS
-from hive_bitmap.core.columns import Column, find
+from hive_bitmap.core.columns import Column, KeyExpression, find
 from hive_bitmap.core.durations import interval_of, seconds_of
 from hive_bitmap.core.index import aggregate_columns
 from hive_bitmap.core.index.aggregate_columns import Aggregate
@@ -27,6 +27,7 @@ from hive_bitmap.core.index.key_columns import (
     OFFSETS_NAME,
     SEGMENT_NAME,
     base_type,
+    check_expressions,
     is_reserved,
     require_keys,
 )
@@ -40,7 +41,8 @@ FORMER_VERSIONS = {
     "iceberg": "2",
 }  # by `source`; indexes of these versions are found, replaced and deleted, but not used
 AGGREGATES = "aggregates"  # a feature, and the property that it is about
-FEATURES = frozenset({AGGREGATES})  # the `hive_bitmap.features` that this version supports
+EXPRESSIONS = "expressions"  # a feature: keys that are expressions
+FEATURES = frozenset({AGGREGATES, EXPRESSIONS})  # the `hive_bitmap.features` that this version supports
 PREFIX = "hive_bitmap."
 POINTER = PREFIX + "index_tables"  # property of a base table: comma-separated index tables that are not found by name
 INDEX_DATABASE = PREFIX + "index_database"  # a setting of sessions, and a property of index tables
@@ -75,7 +77,8 @@ class Definition:
 
     `where` is a condition on the partition columns. Only partitions that satisfy the condition are covered; empty means
     all partitions. `next_encoding` is the encoding that the next rebuild changes to; empty for no change. Each row of
-    the index table has the values of the `aggregates`. `properties` are user-defined names and values, which are stored
+    the index table has the values of the `aggregates`. The last of the `columns` are the keys that are `expressions`,
+    under their aliases. `properties` are user-defined names and values, which are stored
     and shown, and have no effect. `version` is the version of the format.
 
     An index that is not `enabled` is kept up to date but not used. An index with `auto_refresh` is refreshed after
@@ -112,10 +115,33 @@ class Definition:
     version: str = VERSION
     index_database: str = ""
     aggregates: tuple[Aggregate, ...] = ()
+    expressions: tuple[KeyExpression, ...] = ()
 
     @property
     def column_names(self) -> tuple[str, ...]:
+        """The names of the keys in the index table. A key that is an expression has its alias."""
         return tuple(column.name for column in self.columns)
+
+    @property
+    def plain_columns(self) -> tuple[Column, ...]:
+        """The keys that are columns of the base table."""
+        return self.columns[: len(self.columns) - len(self.expressions)]
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """The names of the keys in predicates and plans, in the order of `columns`. No name is an alias."""
+        return (*(c.name for c in self.plain_columns), *(expression.name for expression in self.expressions))
+
+    @property
+    def key_texts(self) -> tuple[str, ...]:
+        """The keys as people read them, in the order of `columns`."""
+        return (*(c.name for c in self.plain_columns), *map(str, self.expressions))
+
+    @property
+    def source_columns(self) -> tuple[Column, ...]:
+        """The columns of the base table that the keys are, or are computed from."""
+        computed = (column for expression in self.expressions for column in expression.columns)
+        return tuple(dict.fromkeys((*self.plain_columns, *computed)))
 
     @property
     def has_bitmaps(self) -> bool:
@@ -147,12 +173,13 @@ class Definition:
         return tuple(dict.fromkeys(column for column in columns if column is not None))
 
     def read_columns(self, base: Table) -> tuple[Column, ...]:
-        """Return the columns that builds read: the key columns, then the aggregated columns.
+        """Return the columns that builds read: those of the keys, then the aggregated columns.
 
         An aggregated column is left out if `base`, the base table, no longer has the column with this type. The
         aggregates of such a column are NULL.
         """
-        return (*self.columns, *(column for column in self.aggregated_columns if column in base.columns))
+        aggregated = (column for column in self.aggregated_columns if column in base.columns)
+        return tuple(dict.fromkeys((*self.source_columns, *aggregated)))
 
     @property
     def index_table_database(self) -> str:
@@ -238,7 +265,7 @@ class Definition:
 
 def define(
     table: Table,
-    columns: Sequence[str],
+    columns: Sequence[str | KeyExpression],
     *,
     name: str | None = None,
     type: str = "BITMAP",
@@ -256,10 +283,10 @@ def define(
 ) -> Definition:
     """Define an index on columns of a table.
 
-    The columns are put in the order of the base table, as in Hive. `index_table` is the name of the index table, with
-    or without a database. If `index_table` is None, the index table has its default name, in `index_database`. An index
-    table of a Delta or Iceberg table gets no pointer, and stays in the database of its base table. `aggregates` is a
-    list such as `count(*), sum(amount)`. The other arguments are as in `build`.
+    The columns are put in the order of the base table, as in Hive; keys that are expressions follow. `index_table` is
+    the name of the index table, with or without a database. If `index_table` is None, the index table has its default
+    name, in `index_database`. An index table of a Delta or Iceberg table gets no pointer, and stays in the database of
+    its base table. `aggregates` is a list such as `count(*), sum(amount)`. The other arguments are as in `build`.
 
     Raise NotFound for an unknown column. Raise Unsupported for a column that cannot be a key or be aggregated, for a
     table that is itself an index table, and for aggregates of a COMPACT index. Raise InvalidProperty for an unknown
@@ -283,9 +310,13 @@ def define(
             raise Unsupported(
                 f"{table_text} is partitioned by {column.name!r}, the name of a column of every index table"
             )
-    require_keys(table, columns)
-    chosen = [find(table.columns, column_name, table_text) for column_name in columns]
-    ordered = tuple(column for column in table.columns if column in chosen)
+    names = [item for item in columns if isinstance(item, str)]
+    expressions = tuple(dict.fromkeys(item for item in columns if not isinstance(item, str)))
+    require_keys(table, names)
+    check_expressions(table, expressions)
+    chosen = [find(table.columns, column_name, table_text) for column_name in names]
+    plain = (column for column in table.columns if column in chosen)
+    ordered = (*plain, *(expression.stored for expression in expressions))
     _require_of_lake(table, where=where, index_table=index_table)
     own_database, own_name = _index_table(table, index_table or "", index_database)
     kind = one_of("type", type.upper(), TYPES)
@@ -314,6 +345,7 @@ def define(
         catalog=table.catalog,
         partitioned_by=table.partition_columns,
         aggregates=aggregate_columns.resolve(table, ordered, aggregates),
+        expressions=expressions,
     )
 
 
@@ -454,8 +486,11 @@ def to_properties(definition: Definition) -> dict[str, str]:
         by = [_column_fields(column) for column in definition.partitioned_by]
         optional[PREFIX + "partitioned_by"] = json.dumps(by, ensure_ascii=True)
     if definition.aggregates:
-        optional[PREFIX + "features"] = AGGREGATES
         optional[PREFIX + AGGREGATES] = _aggregates_text(definition.aggregates)
+    if definition.expressions:
+        optional[PREFIX + EXPRESSIONS] = _expressions_text(definition.expressions)
+    if features := [name for name in (AGGREGATES, EXPRESSIONS) if PREFIX + name in optional]:
+        optional[PREFIX + "features"] = ",".join(features)
     properties = {
         PREFIX + "version": definition.version,
         PREFIX + "index": definition.name,
@@ -542,8 +577,11 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
             version=version,
             index_database=check_name(stored.get("index_database", "")),
             aggregates=_aggregates(stored.get(AGGREGATES, "[]"), source),
+            expressions=_expressions(stored.get(EXPRESSIONS, "[]"), source),
         )
-    except (KeyError, ValueError, TypeError, RecursionError, InvalidProperty, Unsupported):
+        if definition.columns[len(definition.plain_columns) :] != tuple(e.stored for e in definition.expressions):
+            return None
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError, InvalidProperty, Unsupported):
         return None
     crc32 = to_properties(definition)[PREFIX + "crc32"]
     return definition if stored.get("crc32", crc32) == crc32 else None
@@ -594,6 +632,42 @@ def _aggregates(text: str, source: str) -> tuple[Aggregate, ...]:
     if not {a.column for a in aggregates if a.column} <= {a.column for a in aggregates if a.function == "count"}:
         raise ValueError(f"{text} lacks the count of a column")
     return aggregates if all(a.field for a in aggregates) else ()
+
+
+def _expressions_text(expressions: Sequence[KeyExpression]) -> str:
+    """Return keys that are expressions as JSON, an object for each."""
+    items = [
+        {
+            "alias": expression.alias,
+            "type": expression.type,
+            "sql": expression.sql,
+            "canonical": expression.canonical,
+            "columns": [_column_fields(column) for column in expression.columns],
+            "settings": dict(expression.settings),
+            "spark": expression.spark,
+        }
+        for expression in expressions
+    ]
+    return json.dumps(items, ensure_ascii=True)
+
+
+def _expressions(text: str, source: str) -> tuple[KeyExpression, ...]:
+    """Read keys that are expressions.
+
+    Raise the same errors as `_columns`, and KeyError.
+    """
+    return tuple(
+        KeyExpression(
+            alias=item["alias"],
+            type=item["type"],
+            sql=item["sql"],
+            canonical=item["canonical"],
+            columns=_columns(json.dumps(item["columns"]), source),
+            settings=tuple((str(name), str(value)) for name, value in item["settings"].items()),
+            spark=item["spark"],
+        )
+        for item in json.loads(text)
+    )
 
 
 def _column(name: str, type: str, file_name: str = "", field_id: int | None = None) -> Column:

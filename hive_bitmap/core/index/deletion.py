@@ -24,6 +24,7 @@ from hive_bitmap.core.parallel import map_parallel
 
 STAGING = "_staging"  # the folder of a generation in which a build temporarily keeps what Spark has read for it
 STAGED_LIST = "staged.parquet"
+COMPUTED_LIST = "computed.parquet"  # beside it, of keys that are expressions
 MOST_NAMED = 5  # most foreign names that a sentence lists
 _MANIFEST_NAMES = (manifest.FILES_NAME, manifest.LINES_NAME, manifest.SHARDS_NAME, checksums.NAME)
 _ROOT_FILES = (roots.MARKER, refresh_record.NAME)
@@ -228,7 +229,7 @@ def _shard_of_cardinalities(name: str) -> str:
 
 
 def _is_staged(name: str) -> bool:
-    return name == STAGED_LIST or bool(_STAGED_NAME.fullmatch(name))
+    return name in (STAGED_LIST, COMPUTED_LIST) or bool(_STAGED_NAME.fullmatch(name))
 
 
 def _stays(folder: str, foreign: Sequence[str]) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from hive_bitmap.core.bitmaps import ENCODINGS
-from hive_bitmap.core.columns import Column, find
+from hive_bitmap.core.columns import Column, KeyExpression, find
 from hive_bitmap.core.table_info import VARIABLE, Table
 from hive_bitmap.errors import ColumnNotFound, HiveBitmapError, NotFound, Unsupported
 
@@ -50,6 +51,33 @@ def require_keys(table: Table, columns: Sequence[str]) -> None:
     if unknown or refused:
         kind = Unsupported if refused else ColumnNotFound
         raise kind("; ".join(map(str, (*refused, *unknown))))
+
+
+def check_expressions(table: Table, expressions: Sequence[KeyExpression]) -> None:
+    """Require that the names of keys that are expressions are free, and that files hold their columns.
+
+    Raise Unsupported, and NotFound for a missing column.
+    """
+    where = f"table {table.full_name}"
+    taken = {column.name.lower() for column in (*table.columns, *table.partition_columns)}
+    if expressions and table.lake is not None:
+        raise Unsupported(f"{table.lake.kind} {where} cannot have keys that are expressions: index its columns")
+    for expression in expressions:
+        alias = expression.alias
+        if alias.lower() in taken:
+            raise Unsupported(
+                f"{alias!r} is already a column of {where} or of the index: name {expression.sql} otherwise"
+            )
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", alias) or alias.startswith("hive_bitmap"):
+            raise Unsupported(
+                f"{alias!r} cannot name {expression.sql}: such a name has lower-case letters, digits and _, and begins "
+                "with a letter, but not with hive_bitmap"
+            )
+        if expression.name in taken:
+            raise Unsupported(f"{where} has a column {expression.name!r}, a name that is reserved: rename it")
+        for column in expression.columns:
+            require_stored(table, column.name)
+        taken.add(alias)
 
 
 def is_reserved(name: str) -> bool:

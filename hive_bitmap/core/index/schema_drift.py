@@ -23,7 +23,11 @@ def problem(base: Table, definition: Definition) -> str:
     if definition.source != (base.lake.kind if base.lake else ""):
         kind = f"is {base.lake.kind} now" if base.lake else f"is no longer {definition.source}"
         return f"table {base.full_name} {kind}: drop index {definition.name} and create it again"
-    for column in definition.columns:
+    if reserved := {c.name.lower() for c in base.columns}.intersection(
+        definition.key_names[len(definition.plain_columns) :]
+    ):
+        return f"table {base.full_name} has a column {min(reserved)!r}, a name that is reserved: rename it"
+    for column in definition.source_columns:
         if base.lake and column.name in base.lake.partitioned_by:
             return f"column {column.name} partitions table {base.full_name} now: drop index {definition.name}"
         if column not in base.columns:
@@ -38,6 +42,20 @@ def problem(base: Table, definition: Definition) -> str:
         column_names = ", ".join(name for name, _ in now) or "nothing"
         return f"table {base.full_name} is partitioned by {column_names} now: drop the index and create it again"
     return _problem_of_where(base, definition)
+
+
+def problem_of_spark(definition: Definition, spark: str) -> str:
+    """Return why an index holds values of another Spark; "" if it does not.
+
+    `spark` is the feature version of Spark, such as `4.3`. Its functions may change their values between such versions.
+    """
+    for expression in definition.expressions:
+        if expression.spark != spark:
+            return (
+                f"index {definition.name} has {expression.sql} as Spark {expression.spark} computes it, and this is "
+                f"Spark {spark}: drop the index and create it again"
+            )
+    return ""
 
 
 def _state(current: Column, indexed: Column) -> str:

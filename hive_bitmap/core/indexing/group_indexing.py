@@ -34,6 +34,7 @@ from hive_bitmap.core.index.manifest import FILES, INTEGERS, TIMES, bounded_colu
 from hive_bitmap.core.index.partial_aggregates import partials
 from hive_bitmap.core.index.shard import Partitions, Written
 from hive_bitmap.core.index.table_schema import built_schema, shard_name
+from hive_bitmap.core.indexing.computed_keys import KeyReader
 from hive_bitmap.core.indexing.staged_values import ReadOptions
 from hive_bitmap.core.parallel import THREADS, map_parallel, prefetched
 from hive_bitmap.core.stores import IMMUTABLE, FileStatus
@@ -258,7 +259,7 @@ def _index_blocks(group: Group, file: Fingerprint) -> IndexedFile:
     rows = tuple(_rows_or_reason(group, definition, file.path, handle, blocks) for definition in group.definitions)
     for definition, of_index in zip(group.definitions, rows, strict=True):
         if isinstance(of_index, str):  # nor may a query through another index read these columns with Arrow
-            spark_only.update(definition.column_names)
+            spark_only.update(column.name for column in definition.source_columns)
     table_names = {name.lower() for column in schema for name in (column.name, column.file_name)}
     foreign = tuple(sorted({name.lower() for name in format.names(handle)} - table_names))
     return IndexedFile(file, blocks, tuple(sorted(spark_only)), rows, foreign, format.by_name(handle), nested, bounds)
@@ -282,11 +283,11 @@ def _rows_or_reason(group: Group, definition: Definition, path: str, handle: Any
 
     If the file cannot be indexed, return the reason.
     """
-    format, columns = group.read_options.file_format(), group.read_options.key_columns(definition.columns)
     rows, size = [_empty(definition)], 0
     try:
+        reader = KeyReader.of(definition, group.read_options, path, handle, blocks)
         for block in np.flatnonzero(blocks.rows).tolist():
-            keys = format.key_columns(handle, block, columns)
+            keys = reader.block(block)
             values = aggregated_values(definition, group.read_options, handle, block)
             rows.append(shard.packed(index_rows(definition, keys, path, int(blocks.offset[block]), values)))
             size += rows[-1].nbytes

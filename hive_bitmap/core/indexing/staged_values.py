@@ -56,16 +56,7 @@ class StagedHandle(EngineHandle):
 
     def read(self, first: int, count: int, names: list[str]) -> pa.Table:
         """Read the columns `names` of `count` rows, from row `first` of the file on."""
-        pieces, start = [], 0
-        for part in self.parts:
-            for group in range(part.num_row_groups):
-                end = start + part.metadata.row_group(group).num_rows
-                low, high = max(first, start), min(first + count, end)
-                if low < high:
-                    read = part.read_row_group(group, columns=names, use_threads=False)
-                    pieces.append(read.slice(low - start, high - low))
-                start = end
-        return pa.concat_tables(pieces)
+        return part_rows(self.parts, first, count, names)
 
 
 @dataclass(frozen=True)
@@ -136,6 +127,20 @@ class ReadOptions:
     def key_columns(self, columns: Iterable[Column]) -> list[KeyColumn]:
         """Return columns of the table in the form that `Format` takes."""
         return key_columns(columns, self.schema, self.time_zone)
+
+
+def part_rows(parts: Sequence[pq.ParquetFile], first: int, count: int, names: list[str]) -> pa.Table:
+    """Read columns of `count` rows of scratch files, from the row `first` of all their rows on."""
+    pieces, start = [], 0
+    for part in parts:
+        for group in range(part.num_row_groups):
+            end = start + part.metadata.row_group(group).num_rows
+            low, high = max(first, start), min(first + count, end)
+            if low < high:
+                read = part.read_row_group(group, columns=names, use_threads=False)
+                pieces.append(read.slice(low - start, high - low))
+            start = end
+    return pa.concat_tables(pieces)
 
 
 @lru_cache(maxsize=8)

@@ -91,15 +91,14 @@ def choose_for_sums(
         for definition, why_not in indexes
         if not why_not and definition.has_bitmaps and all(measures.values()) and holds(definition, aggregates)
     ]
-    serving = [definition for definition in holding if needed <= {name.lower() for name in definition.column_names}]
+    serving = [definition for definition in holding if needed <= {name.lower() for name in definition.key_names}]
     if not serving:
-        by = f" by {', '.join(sorted(needed))}" if needed and holding else ""
+        by = f" by {_shown(sorted(needed), [definition for definition, _ in indexes])}" if needed and holding else ""
         why = f"no index holds {', '.join(map(str, measures))}{by}{_unusable(indexes)}"
         return IndexChoice(by_column={}, unserved=Unserved(Reason.NOT_TESTED, why), uses=())
     chosen = min(serving, key=lambda definition: (len(definition.columns), definition.name))
-    reason = (
-        f"serves {', '.join(sorted(needed))}; holds {texts(aggregates)}" if needed else f"holds {texts(aggregates)}"
-    )
+    serves = f"serves {_shown(sorted(needed), [chosen])}; " if needed else ""
+    reason = f"{serves}holds {texts(aggregates)}"
     uses = [
         replace(use, reason=reason) if use.used else use
         for use in explain_indexes(indexes, dict.fromkeys((*needed, ""), chosen), predicate)
@@ -115,6 +114,12 @@ def holds(definition: Definition, aggregates: Collection[Aggregate]) -> bool:
     return set(aggregates) <= set(definition.aggregates)
 
 
+def _shown(names: Sequence[str], definitions: Sequence[Definition]) -> str:
+    """Return the names of columns and keys for people. A key that is an expression is shown as SQL."""
+    shown = {e.name: e.sql for definition in definitions for e in definition.expressions}
+    return ", ".join(shown.get(name, name) for name in names)
+
+
 def _unserved(
     indexes: Sequence[tuple[Definition, str]],
     predicate: Predicate,
@@ -127,7 +132,8 @@ def _unserved(
         return Unserved(Reason.NO_INDEX, "the table has no index")
     unusable = _unusable(indexes)
     if missing := [key for key in keys if key not in by_column]:
-        return Unserved(Reason.NOT_TESTED, f"no index of type BITMAP has the key {missing[0]}{unusable}")
+        key = _shown(missing[:1], [definition for definition, _ in indexes])
+        return Unserved(Reason.NOT_TESTED, f"no index of type BITMAP has the key {key}{unusable}")
     if by_column:
         return None
     tested = "no index has a column that the predicate tests"
@@ -158,20 +164,20 @@ def explain_indexes(
 
 def _use(definition: Definition, why_not: str, by_column: Mapping[str, Definition], *, tested: bool) -> IndexUse:
     serves = [column for column, chosen in by_column.items() if chosen is definition]
-    serving = sorted({by_column[c.lower()].name for c in definition.column_names if c.lower() in by_column})
+    serving = sorted({by_column[c.lower()].name for c in definition.key_names if c.lower() in by_column})
     if serves:
-        reason = f"serves {', '.join(serves)}" if serves != [""] else "knows how many rows there are"
+        reason = f"serves {_shown(serves, [definition])}" if serves != [""] else "knows how many rows there are"
     elif why_not:
         reason = why_not
     elif serving:
         reason = f"index {', '.join(serving)} serves the same column"
     elif tested:
-        reason = f"the predicate does not test {' or '.join(definition.column_names)}"
+        reason = f"the predicate does not test {' or '.join(definition.key_texts)}"
     else:
         reason = "the predicate tests no indexed column"
     return IndexUse(
         name=definition.name,
-        columns=definition.column_names,
+        columns=definition.key_texts,
         encoding=definition.bitmap_encoding,
         used=bool(serves),
         reason=reason,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from hive_bitmap.core.columns import KeyText
 from hive_bitmap.errors import HiveBitmapError, InvalidPredicate
 
 _SPACE = r"[ \t\n\f\r\x0b\xa0\u1680\u2000-\u200a\u2028\u202f\u205f\u3000]"
@@ -124,6 +125,24 @@ def _token(match: re.Match[str], before: list[Token]) -> Token:
     if kind == "word" and before and before[-1].key == ".":
         kind = "name"  # a word after a dot is not a keyword: `s.end`
     return Token(kind, text, match.start(), text.upper() if kind in ("word", "symbol") else "")
+
+
+def key_text(text: str) -> KeyText | None:
+    """Return an expression with a name; None for other texts.
+
+    >>> key_text("date_trunc('HOUR', ts) AS Hour")
+    KeyText(sql="date_trunc('HOUR', ts)", alias='hour')
+    >>> key_text("CAST(ts AS DATE)"), key_text("ts")
+    (None, None)
+    """
+    try:
+        tokens = tokenize(text)
+    except InvalidPredicate:
+        return None
+    depth = sum((token.key in ("(", "[")) - (token.key in (")", "]")) for token in tokens)
+    if len(tokens) < 3 or depth or tokens[-2].key != "AS" or tokens[-1].kind not in ("word", "name"):
+        return None
+    return KeyText(text[: tokens[-2].start].strip(), tokens[-1].name.lower())
 
 
 def require_characters(text: str) -> None:

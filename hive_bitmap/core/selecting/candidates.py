@@ -175,7 +175,7 @@ def choose_indexes(
     ordered = sorted(definitions, key=lambda d: (not d.has_bitmaps, len(d.columns), d.name))
     if predicate == TRUE and not keys:
         return {"": ordered[0]} if ordered else {}
-    with_columns = [({column.lower() for column in d.column_names}, d) for d in ordered]
+    with_columns = [({name.lower() for name in d.key_names}, d) for d in ordered]
     chosen: dict[str, Definition] = {}
     for together in (tested.union(keys), set(keys)) if keys else ():
         covering = next((d for columns, d in with_columns if together <= columns and d.has_bitmaps), None)
@@ -381,7 +381,11 @@ def _part(definition: Definition, column: str, indexed_files: FileRecords, files
     shards = indexed_files.covered.shards.take(pa.array(np.unique(rows[rows >= 0])))
     return IndexPart(
         index=definition.name,
-        key=next(field for field in key_fields(definition) if field.name.lower() == column or not column),
+        key=next(
+            field
+            for name, field in zip(definition.key_names, key_fields(definition), strict=True)
+            if name.lower() == column or not column
+        ),
         encoding=definition.encoding if definition.has_bitmaps else "",
         shards=tuple(zip(shards["shard"].to_pylist(), shards["size"].to_pylist(), strict=True)),
         files=np.flatnonzero(rows >= 0),

@@ -121,6 +121,10 @@ def _require_readable(base: Table, index: Index) -> None:
         )
     if (format := format_of(base)) not in FORMATS:
         raise Unsupported(f"table {base.full_name} is stored as {format}: create an index in Hive itself instead")
+    if definition.expressions:
+        raise Unsupported(
+            f"index {definition.name} has {definition.expressions[0]}, and keys of Hive's indexes are columns"
+        )
     if definition.where:
         raise Unsupported(
             f"index {definition.name} covers only WHERE {definition.where}, and Hive indexes have no condition"

@@ -238,7 +238,8 @@ def _point_to(server: Server, base: Table, definition: Definition) -> None:
 def create_statement(base: Table, definition: Definition) -> str:
     """Return the statement that creates the index table, with the base table's current types."""
     types = {column.name: column.type for column in base.columns}
-    keys = [Column(column.name, types[column.name.lower()]) for column in definition.columns]
+    keys = [Column(column.name, types[column.name.lower()]) for column in definition.plain_columns]
+    keys += [expression.stored for expression in definition.expressions]
     properties = ", ".join(f"{literal(k)}={literal(v)}" for k, v in to_properties(definition).items())
     return (
         f"CREATE EXTERNAL TABLE {definition.sql_name} ({_columns([*keys, *stored_columns(definition)])})"

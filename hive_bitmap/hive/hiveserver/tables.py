@@ -155,7 +155,11 @@ def why_unusable(base: Table, definition: Definition) -> str:
     # Hive has all names in lower case.
     lower = tuple(Column(column.name.lower(), column.type) for column in definition.columns)
     by = tuple(Column(column.name.lower(), column.type) for column in definition.partitioned_by)
-    return problem(base, replace(definition, columns=lower, partitioned_by=by))
+    expressions = tuple(
+        replace(e, columns=tuple(replace(column, name=column.name.lower()) for column in e.columns))
+        for e in definition.expressions
+    )
+    return problem(base, replace(definition, columns=lower, partitioned_by=by, expressions=expressions))
 
 
 def _table(database: str, name: str, sections: dict[str, dict[str, str]]) -> Table:

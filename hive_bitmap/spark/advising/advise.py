@@ -51,7 +51,7 @@ class _TableQueries:
 
     @property
     def indexed(self) -> list[Columns]:
-        return [frozenset(name.lower() for name in index.definition.column_names) for index in self.indexes]
+        return [frozenset(name.lower() for name in index.definition.key_names) for index in self.indexes]
 
 
 @dataclass(frozen=True, kw_only=True)

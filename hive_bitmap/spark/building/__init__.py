@@ -8,6 +8,7 @@ __all__ = [
     "build",
     "build_scope",
     "file_groups",
+    "key_expressions",
     "preview",
     "progress",
     "publish",

@@ -84,7 +84,7 @@ def _attempt(
 ) -> list[ShardReport]:
     base, needed = planned.base, planned.changes
     segment_change.start(needed)
-    with staging.for_build(spark, base, needed) as staged, ThreadPoolExecutor(1) as pool:
+    with staging.for_build(spark, base, needed, fatal) as staged, ThreadPoolExecutor(1) as pool:
         # Spark caches file listings: a full scan in this session must not miss files that the index covers.
         refreshed = pool.submit(metastore.refresh_files, spark, base)
         reports = build_job.run(spark, jobs(spark, base, needed, staged, fatal), progress)

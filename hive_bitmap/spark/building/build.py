@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hive_bitmap.core.columns import Key, KeyExpression, KeyText
 from hive_bitmap.core.explaining.measures import seconds, size
 from hive_bitmap.core.explaining.reports import INDEX_FIELDS, Field, Report, Reports, figure, texts_of
 from hive_bitmap.core.index import deletion, markers, roots
@@ -35,7 +36,7 @@ from hive_bitmap.core.indexing import segment_change
 from hive_bitmap.core.listings.file_listing import format_of, require_no_stream, require_plain_options
 from hive_bitmap.core.table_info import Table, Values
 from hive_bitmap.errors import BuildFailed, InvalidProperty, StoreError, Unsupported
-from hive_bitmap.spark.building import attempts
+from hive_bitmap.spark.building import attempts, key_expressions
 from hive_bitmap.spark.building.attempts import ProgressCallback
 from hive_bitmap.spark.building.build_scope import (
     BuildPlan,
@@ -133,7 +134,7 @@ class BuildReport(Report):
 def build(
     spark: SparkSession,
     table: str,
-    columns: Sequence[str | Sequence[str]],
+    columns: Sequence[Key | Sequence[Key]],
     *,
     name: str | None = None,
     type: str = "BITMAP",
@@ -155,8 +156,9 @@ def build(
     """Create indexes on a table and build them in one pass.
 
     There is one index for each item of `columns`. An item is a column name, or a sequence of column names for a
-    composite key. `name`, `index_table` and `location` can only be given for a single item. By default, the `name`
-    consists of the column names. `type` is BITMAP or COMPACT, `encoding` is the encoding of the bitmaps, and
+    composite key. In place of a name there may be an expression with a name, such as `date_trunc('HOUR', ts) AS hour`.
+    `name`, `index_table` and `location` can only be given for a single item. By default, the `name` consists of the
+    column names. `type` is BITMAP or COMPACT, `encoding` is the encoding of the bitmaps, and
     `compression` that of the shards. `index_table` is `table` or `database.table`. Without it, the index table has its
     default name, and is in the database that the setting `hive_bitmap.index_database` names, or else in the database of
     the table. `location` is the root folder of the index; None stands for the default folder.
@@ -187,8 +189,9 @@ def build(
     require_no_stream(base)
     index_database = session_settings.settings(spark).get(INDEX_DATABASE, "")
     follows = _follows_by_default(spark, type, deferred=deferred) if auto_refresh is None else auto_refresh
-    items = [[item] if isinstance(item, str) else list(item) for item in columns]
-    require_keys(base, [name for item in items for name in item])
+    keys_of = [[item] if isinstance(item, (str, KeyText, KeyExpression)) else list(item) for item in columns]
+    items = [key_expressions.resolved(spark, base, keys) for keys in keys_of]
+    require_keys(base, [key for item in items for key in item if isinstance(key, str)])
     definitions = []
     for item in items:
         definition = define(
@@ -238,7 +241,7 @@ def _warn_of_equal(definition: Definition, indexes: Iterable[Index]) -> None:
 
 def _answered_queries(index: Definition) -> tuple[frozenset[str], bool, str]:
     """Return a value that is equal for indexes that answer the same queries."""
-    return frozenset(index.column_names), index.has_bitmaps, index.where
+    return frozenset(index.key_names), index.has_bitmaps, index.where
 
 
 def _follows_by_default(spark: SparkSession, type: str, *, deferred: bool) -> bool:

@@ -299,7 +299,7 @@ def _plan_existing(
     if not selected:
         raise NotFound(f"table {base.full_name} has no index to rebuild")
     for index in selected:
-        catalog.require_same_table(base, index)
+        catalog.require_same_table(spark, base, index)
     keys = sorted({column.name for index in selected for column in index.definition.read_columns(base)})
     permission.require_reading(spark, base, keys, "a rebuild")
     partitions = base_files.partitions(spark, base)

@@ -8,7 +8,7 @@ starts to read, so that a change of a file during the read is detected.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import chain, groupby, pairwise
 from typing import TYPE_CHECKING
@@ -24,13 +24,15 @@ from hive_bitmap.core.index import deletion, fingerprint, generation, markers, r
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.indexing.segment_change import Change
-from hive_bitmap.core.indexing.staged_values import LIST, STAGED
+from hive_bitmap.core.indexing.staged_values import LIST, STAGED, ReadOptions
 from hive_bitmap.core.listings.file_listing import format_of, why_unsupported
 from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.stores.paths import parent
 from hive_bitmap.core.table_info import Table, Values, quote, string_expression
 from hive_bitmap.errors import BuildFailed, Undecodable, Unsupported
+from hive_bitmap.spark.building.computing import compute
+from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.metastore.base_files import Source
 from hive_bitmap.spark.metastore.identity import metastore_id
 from hive_bitmap.spark.metastore.metastore import is_cached
@@ -47,15 +49,19 @@ PARTS = "path string, start bigint, part string"
 MOST_NAMED = 1000  # most partitions in a WHERE; for more partitions Spark reads the whole table
 
 
-def for_build(spark: SparkSession, base: Table, busy: Sequence[Change]) -> AbstractContextManager[str]:
+def for_build(
+    spark: SparkSession, base: Table, busy: Sequence[Change], fatal: Collection[str] = ()
+) -> AbstractContextManager[str]:
     """Return a context manager that stages the files of a build.
 
     The context manager is that of `staged`. `busy` are the new segments of the build. The values are staged in the
-    first of these segments.
+    first of these segments. No file of `fatal` is read.
     """
     files: dict[Values, dict[str, FileStatus]] = defaultdict(dict)
     for change in busy:
         for file in change.read:
+            if file.status.path in fatal:
+                continue
             files[file.values][file.status.path] = file.status
     to_stage = [Source(values, "", tuple(by_path.values())) for values, by_path in files.items() if by_path]
     folder = busy[0].folder if busy else ""
@@ -71,7 +77,7 @@ def in_scratch(
     The generation is in the root of the first index. If this index has no root yet, the generation is where the root
     would be.
     """
-    if format_of(base) not in LAYOUTS:
+    if not _is_needed(base, definitions):
         yield ""
         return
     is_new, this_metastore = (
@@ -105,17 +111,19 @@ def in_scratch(
 def staged(
     spark: SparkSession, base: Table, sources: Sequence[Source], definitions: Iterable[Definition], folder: str
 ) -> Iterator[str]:
-    """Have Spark read the indexed and aggregated columns of the files in `sources`.
+    """Have Spark read files that only it reads, and compute keys that are expressions.
 
-    Yield the folder with the values, or "" for a format that tasks read themselves. The yielded folder lies in
-    `folder`, a generation that has been started, and is deleted at the end of the `with` block. Raise BuildFailed if
-    Spark cannot read the table, and Unsupported if this session might read other files than the listed files.
+    Yield the folder with the values, or "" if tasks read all that they need themselves. The yielded folder lies in
+    `folder`, a generation that has been started, and is deleted at the end of the block. Raise BuildFailed if Spark
+    cannot read the table, and Unsupported if this session might read other files than the listed files.
     """
-    if format_of(base) not in LAYOUTS or not sources:
+    definitions = list(definitions)
+    if not _is_needed(base, definitions) or not sources:
         yield ""
         return
+    is_read = format_of(base) in LAYOUTS
     why = "the table is cached" if is_cached(spark, base.spark_name) else why_unsupported(settings(spark), base)
-    if why:
+    if is_read and why:
         raise Unsupported(f"table {base.full_name} has to be read through this session, but {why}")
     inner = f"{folder}/{deletion.STAGING}"
     try:
@@ -126,10 +134,19 @@ def staged(
         raise _no_place(base, e) from e
     try:
         names = dict.fromkeys(column.name for definition in definitions for column in definition.read_columns(base))
-        _stage(spark, base, sources, list(names), inner)
+        if is_read:
+            _stage(spark, base, sources, list(names), inner)
+        if computed := [definition for definition in definitions if definition.expressions]:
+            options = ReadOptions(format_of(base), base.columns, metastore.time_zone(spark), inner if is_read else "")
+            compute(spark, base, {file.path for source in sources for file in source.files}, computed, options, inner)
         yield inner
     finally:
         deletion.delete_staging(inner, parent(folder))
+
+
+def _is_needed(base: Table, definitions: Sequence[Definition]) -> bool:
+    """Return whether tasks cannot read all keys themselves."""
+    return format_of(base) in LAYOUTS or any(definition.expressions for definition in definitions)
 
 
 def _no_place(base: Table, error: OSError) -> Unsupported:

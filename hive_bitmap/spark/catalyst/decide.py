@@ -80,11 +80,13 @@ class IndexedTable:
 
     @classmethod
     def of(cls, scan: Scan, base: Table, indexes: Sequence[Index], conf: Mapping[str, str]) -> IndexedTable:
-        """Return the table of a scan, with the settings that apply to the scan.
+        """Return the table of a scan, with the settings that apply to the scan and the keys that it uses.
 
         `conf` has the settings of the session. If a strategy was chosen for the scan, it replaces the strategy in
         `conf`.
         """
+        expressions = {e.name: e for index in indexes for e in index.definition.expressions if e.name in scan.keys}
+        base = replace(base, computed=tuple(expressions.values()))
         chosen = conf if scan.strategy is None else {**conf, settings.STRATEGY: scan.strategy}
         return cls(base=base, indexes=tuple(indexes), conf=chosen, settings=settings.read(chosen))
 
@@ -256,7 +258,7 @@ class _AskedScan:
         key_sets, text = self.scan.key_sets, self.scan.condition or None
         keys = tuple(dict.fromkeys(key for keys in key_sets for key in keys))
         name, columns = self.table.base.full_name, self.scan.columns
-        ordered = frozenset(column.name.lower() for column in self.table.base.columns if has_order(column))
+        ordered = frozenset(column.name.lower() for column in self.table.base.keyed_columns if has_order(column))
         rows = Request(
             table=name,
             predicate=text,
@@ -433,7 +435,7 @@ def _condition(question: Question, table: IndexedTable, filters: Sequence[int]) 
     for number in filters:
         keys = question.small_side(number)
         tree = tree if keys is None else ["and", tree, keys]
-    return condition(tree, (*table.base.columns, *table.base.partition_columns))
+    return condition(tree, (*table.base.keyed_columns, *table.base.partition_columns))
 
 
 def _report_of_nothing(scan: Scan) -> Report:

@@ -112,6 +112,6 @@ def is_countable_together(prepared: Prepared, key_sets: Sequence[Sequence[str]])
     untyped = {column.name.lower() for column in base.partition_columns if column.name not in constant_columns}
     if any(key.lower() in untyped for keys in key_sets for key in keys):
         return False
-    stored = {column.name.lower() for column in base.columns}  # unlike partition columns
+    stored = {column.name.lower() for column in base.keyed_columns}  # unlike partition columns
     stored_keys = [[key.lower() for key in keys if key.lower() in stored] for keys in key_sets]
     return all(is_countable(lookup.unit, keys) for lookup in results.lookups for keys in stored_keys)

@@ -100,7 +100,7 @@ class Sums:
         A measure that may be a key (`may_be_key`) becomes a key in two cases: its column is a partition column, or the
         column is indexed and no index has the partial aggregates that the measure needs. `definitions` are the indexes.
         """
-        keyed = {name.lower() for definition in definitions for name in definition.column_names}
+        keyed = {name.lower() for definition in definitions for name in definition.key_names}
         partitioned_by = {column.name.lower() for column in table.partition_columns}
 
         def is_key(measure: Measure) -> bool:
@@ -137,6 +137,8 @@ class Scan:
     indexes are used even for a small table. `limit` is the number of matching rows after which Spark stops reading, or
     None if Spark reads all rows. If the query sorts the rows and takes the first ones, `first` says which rows it
     needs; otherwise it is None.
+
+    `keys` has the keys of indexes that stand for expressions of the query.
     """
 
     number: int
@@ -164,6 +166,7 @@ class Scan:
     nested: Mapping[str, str] = field(default_factory=dict)
     first: FirstRows | None = None
     sums: Sums | None = None
+    keys: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, number: int, fields: Mapping[str, Any], cores: int) -> Scan:
@@ -198,6 +201,7 @@ class Scan:
             nested=fields.get("nested", {}),
             first=FirstRows(**fields["first"]) if "first" in fields else None,
             sums=Sums.of(aggregate["sums"]) if "sums" in aggregate else None,
+            keys=frozenset(key["name"] for key in fields.get("keys", ()) if key["used"]),
         )
 
 
@@ -239,7 +243,7 @@ def worthwhile_runtime_filters(
     """
     if not scan.runtime_filters or settings.strategy == Strategy.FULL_SCAN or not scan.native:
         return []
-    indexed = {name.lower() for index in indexes if not index.why_not for name in index.definition.column_names}
+    indexed = {name.lower() for index in indexes if not index.why_not for name in index.definition.key_names}
     usable = [number for number, filter in enumerate(scan.runtime_filters) if filter.column.lower() in indexed]
     if settings.strategy is not None:
         return usable

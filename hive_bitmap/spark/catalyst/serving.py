@@ -43,8 +43,10 @@ from hive_bitmap.spark.catalyst.question import Question
 from hive_bitmap.spark.catalyst.scans import Scan
 from hive_bitmap.spark.jvm_bridge import PROTOCOL, bridge, protocol_mismatch
 from hive_bitmap.spark.metastore import jvm_settings, metastore
+from hive_bitmap.spark.metastore.jvm_reader import text_of
 from hive_bitmap.spark.preparing.spark_only import fallback_reason
 from hive_bitmap.spark.registry import catalog
+from hive_bitmap.spark.registry.catalog import Index
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -137,8 +139,8 @@ class Serving:
         replies = []
         for number, scan_fields in enumerate(fields["scans"]):
             asked = Question(spark=spark, jvm=question, scan=Scan.of(number, scan_fields, cores))
-            key = _key(asker, scan_fields)
-            reply = self._reply(asked, key, conf, own_settings, only_kept=fields.get("only_kept", False))
+            only_kept = fields.get("only_kept", False)
+            reply = self._reply(asked, asker, scan_fields, conf, own_settings, only_kept=only_kept)
             if reply is None:
                 return None
             replies.append(reply)
@@ -177,7 +179,8 @@ class Serving:
     def _reply(
         self,
         question: Question,
-        key: str | None,
+        asker: tuple[str, ...],
+        fields: Mapping[str, Any],
         conf: Mapping[str, str],
         own_settings: settings.Settings,
         *,
@@ -197,7 +200,9 @@ class Serving:
             base = self._tables.of(scan.version, lambda: metastore.table_of(spark, question.jvm.table(scan.number)))
             indexes = tuple(catalog.indexes_on(spark, base, catalog.INDEX_CACHE_SECONDS))
             if not scan.indexed_known:
-                columns = tuple({name: None for index in indexes for name in index.definition.column_names})
+                columns = tuple({c.name: None for index in indexes for c in index.definition.source_columns})
+            question, indexes, fields = _with_keys(question, indexes, fields)
+            scan, key = question.scan, _key(asker, fields)
             kept = self._kept(spark, key, indexes)
             if kept is None and only_kept:
                 return None
@@ -341,6 +346,31 @@ class Serving:
             if not is_silent:
                 log.warning("%s", problem)
         return conf
+
+
+def _with_keys(
+    question: Question, indexes: tuple[Index, ...], fields: Mapping[str, Any]
+) -> tuple[Question, tuple[Index, ...], Mapping[str, Any]]:
+    """Return a question in which the keys of indexes stand for expressions of the query.
+
+    Return also the indexes, and the fields of the scan. An index of a key that this session computes otherwise cannot
+    be used, unless the query has the expression as the index does.
+    """
+    expressions = {e.name: e for index in indexes if not index.why_not for e in index.definition.expressions}
+    if not expressions:
+        return question, indexes, fields
+    described = json.dumps([expression.description for expression in expressions.values()])
+    keyed = json.loads(text_of(question.jvm.withKeys(question.scan.number, described)))
+    whys = {key["name"]: key["why"] for key in keyed["keys"] if key["why"] and not key["used"]}
+    unused = {
+        index.definition.name: f"index {index.definition.name} has {expression.sql}, but {whys[expression.name]}"
+        for index in indexes
+        for expression in index.definition.expressions
+        if expression.name in whys
+    }
+    judged = (replace(index, problem=index.problem or unused.get(index.definition.name, "")) for index in indexes)
+    scan = Scan.of(question.scan.number, keyed, question.scan.cores)
+    return replace(question, scan=scan), tuple(judged), keyed
 
 
 def _key(asker: tuple[str, ...], scan: Mapping[str, Any]) -> str | None:

@@ -206,7 +206,7 @@ class Refresher:
             self._places.add(base)
         for key in _keys(base, followers):
             self.queue.want(RefreshRequest(key=key, partitions=partitions, session=spark))
-        return json.dumps(sorted({name for index in indexes for name in index.definition.column_names}))
+        return json.dumps(sorted({column.name for index in indexes for column in index.definition.source_columns}))
 
     def _refresh(self, request: RefreshRequest) -> Outcome:
         from hive_bitmap.spark.following.table_refresh import refresh_followers  # builds are loaded when one begins

@@ -132,7 +132,7 @@ class IndexStatus(Report):
         definition = self.definition
         counts = ((getattr(self, name), name) for name in STATES)
         files = ", ".join(f"{count:,} {name}" for count, name in counts if count) or "no"
-        summary = f"{definition.name} on {definition.full_table} ({', '.join(definition.column_names)}): {files} files"
+        summary = f"{definition.name} on {definition.full_table} ({', '.join(definition.key_texts)}): {files} files"
         return "; ".join([f"{summary}, {size(self.index_bytes)}", *filter(None, [self.next_rebuild, self.problem])])
 
     def _cells(self) -> dict[str, str]:
@@ -260,7 +260,7 @@ def show(spark: SparkSession, table: str | None = None, *, keys: bool = False) -
         except Unsupported as e:
             indexes = [replace(index, problem=index.problem or str(e)) for index in indexes]
     if keys and base is not None:
-        names = sorted({name for index in indexes for name in index.definition.column_names})
+        names = sorted({column.name for index in indexes for column in index.definition.source_columns})
         permission.require_reading(spark, base, names, "a count of keys")
     statuses = [_status(spark, base, index, sources) for index in indexes]
     if secret:

@@ -235,7 +235,9 @@ def _snapshot(spark: SparkSession, case: _PlannedRequest, earlier: Snapshot | No
     if case.resolved.base.lake is None:
         needed = {column.name.lower() for column in case.needed}
         for index in case.resolved.indexes:
-            if not index.problem and needed.intersection(name.lower() for name in index.definition.column_names):
+            if not index.problem and needed.intersection(
+                column.name.lower() for column in index.definition.source_columns
+            ):
                 names.add(index.definition.name)
     if earlier is not None and earlier.resolved is case.resolved and names <= earlier.indexes:
         return earlier
@@ -517,18 +519,20 @@ def _counting(request: Request, base: Table, own_settings: Settings) -> Counting
 
 
 def _data_keys(keys: Sequence[str], base: Table) -> list[str]:
-    """Return the keys that are data columns, in lower case.
+    """Return the keys that are data columns, or computed from these, in lower case.
 
     Partition columns are left out.
     """
-    columns = {column.name.lower() for column in base.columns}
+    columns = {column.name.lower() for column in base.keyed_columns}
     return [key.lower() for key in keys if key.lower() in columns]
 
 
 def _needed(request: Request, base: Table) -> tuple[Column, ...]:
     schema = (*base.columns, *base.partition_columns)
-    aggregated = tuple(measure.column for measure in request.measures)
-    names = (*request.keys, *aggregated) if request.count else request.columns
+    computed = {e.name: [column.name for column in e.columns] for e in base.computed}
+    keys = [name for key in request.keys for name in computed.get(key, [key])]
+    aggregated = [measure.column for measure in request.measures]
+    names = (*keys, *aggregated) if request.count else request.columns
     requested = [find(schema, name, f"table {base.full_name}") for name in names]
     chosen = tuple(column for column in schema if column in requested)
     return chosen if any(c in base.columns for c in chosen) else (base.columns[0], *chosen)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.core.columns import Column, find
+from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import checksums, lookup
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.table_schema import key_fields
@@ -52,11 +52,20 @@ def evaluate_leaves(
         if definition is None:
             continue
         keys = _distinct(definition, leaf.column, table)
-        column = find(definition.columns, leaf.column, f"index {definition.name}")
+        column, _ = _key(definition, leaf.column)
         matching = None if keys is None else engine.satisfying(leaf, column, keys)
         if matching is not None:
             matching_keys[leaf] = matching
     return matching_keys
+
+
+def _key(definition: Definition, name: str) -> tuple[Column, pa.Field]:
+    """Return a key of an index under its name in predicates, with its Arrow field in the index table.
+
+    `name` is this name, in any case.
+    """
+    keys = zip(definition.key_names, definition.columns, key_fields(definition), strict=True)
+    return next((Column(key, column.type), field) for key, column, field in keys if key.lower() == name.lower())
 
 
 def _distinct(definition: Definition, column: str, table: TableFiles) -> pa.Array | None:
@@ -65,7 +74,7 @@ def _distinct(definition: Definition, column: str, table: TableFiles) -> pa.Arra
     Only keys in the files of `table` are returned. Return None if there are too many keys to evaluate, or if a shard is
     damaged.
     """
-    field = next(field for field in key_fields(definition) if field.name.lower() == column.lower())
+    _, field = _key(definition, column)
     keys, pending, rows = pa.array([], field.type), [], 0
     try:
         for group_keys in _keys_of_row_groups(definition.name, field, table):

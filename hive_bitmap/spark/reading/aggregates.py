@@ -144,12 +144,12 @@ def _limit(reading: Reading) -> int:
 
 
 def _data_keys(reading: Reading, keys: Sequence[str]) -> list[str]:
-    """Return the keys that are data columns, in lower case.
+    """Return the keys that are data columns, or computed from these, in lower case.
 
     Partition columns are left out.
     """
     key_names = {key.lower() for key in keys}
-    return [column.name.lower() for column in reading.resolved.base.columns if column.name.lower() in key_names]
+    return [column.name.lower() for column in reading.resolved.base.keyed_columns if column.name.lower() in key_names]
 
 
 def _counts_by_set(
@@ -284,8 +284,8 @@ def _schema(reading: Reading, keys: Sequence[str], aggregates: Sequence[Aggregat
     Return None if a key is named COUNT, or if a key is a partition column that only Spark can convert to its type.
     """
     base = reading.resolved.base
-    columns = [find((*base.columns, *base.partition_columns), key, f"table {base.full_name}") for key in keys]
-    data = {column.name for column in base.columns}
+    columns = [find((*base.keyed_columns, *base.partition_columns), key, f"table {base.full_name}") for key in keys]
+    data = {column.name for column in base.keyed_columns}
     if COUNT in {key.lower() for key in keys}:
         return None
     if any(column.name not in data and column.name not in reading.constants.column_names for column in columns):

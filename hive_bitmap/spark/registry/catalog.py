@@ -48,6 +48,7 @@ from hive_bitmap.spark import session_cache
 from hive_bitmap.spark.metastore import alter_table, metastore, session_stores
 from hive_bitmap.spark.registry import trust
 from hive_bitmap.spark.session_cache import TtlCache
+from hive_bitmap.spark.versions import feature_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -184,9 +185,17 @@ def _judged(spark: SparkSession, base: Table, index_tables: _IndexTables) -> lis
     """
     judged = index_tables.judged(trust.by_base(spark, base))
     return [
-        replace(index, problem=index.problem or _former(index) or schema_drift.problem(base, index.definition))
+        replace(index, problem=index.problem or _former(index) or problem_of(spark, base, index.definition))
         for index in _distinct(index for index in judged if index.definition.is_on(base))
     ]
+
+
+def problem_of(spark: SparkSession, base: Table, definition: Definition) -> str:
+    """Return why an index does not fit its base table or this Spark; "" if it fits."""
+    why = schema_drift.problem(base, definition)
+    if why or not definition.expressions:
+        return why
+    return schema_drift.problem_of_spark(definition, feature_version(spark))
 
 
 def _former(index: Index) -> str:
@@ -370,12 +379,12 @@ def require_free(spark: SparkSession, base: Table, indexes: Sequence[Index], def
         raise AlreadyExists(f"table {table.full_name} already exists and {owner_text}: {remedy}")
 
 
-def require_same_table(base: Table, index: Index) -> None:
-    """Raise Unsupported if an index is untrusted or its base table differs.
+def require_same_table(spark: SparkSession, base: Table, index: Index) -> None:
+    """Raise Unsupported if an index is untrusted, or does not fit its base table or this Spark.
 
-    The base table differs if columns have changed since the index was created.
+    The index does not fit if columns of the table have changed since it was created.
     """
-    if problem := index.problem if not index.trusted else schema_drift.problem(base, index.definition):
+    if problem := index.problem if not index.trusted else problem_of(spark, base, index.definition):
         raise Unsupported(problem)
 
 

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hive_bitmap.core.columns import KeyExpression
 from hive_bitmap.core.grammar.statements import CreateIndex, Dialect, Where
 from hive_bitmap.core.index.definition import OWN_PROPERTIES, REFRESH_INTERVAL, Definition, flag
 from hive_bitmap.core.index.key_columns import require_keys
 from hive_bitmap.core.listings.file_listing import format_of
 from hive_bitmap.core.table_info import SESSION_CATALOG, Table
 from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported
-from hive_bitmap.spark.building import build
+from hive_bitmap.spark.building import build, key_expressions
 from hive_bitmap.spark.building.build import BuildReport
 from hive_bitmap.spark.maintaining import alter
 from hive_bitmap.spark.metastore import alter_table, metastore
@@ -40,7 +41,8 @@ def create(spark: SparkSession, statement: CreateIndex) -> list[BuildReport]:
     metastore.require_hive(spark)
     base = metastore.describe(spark, statement.table.sql_name)
     format_of(base)  # refuses a view, whose columns may be unknown and would be reported missing otherwise
-    require_keys(base, statement.columns)
+    statement = replace(statement, columns=tuple(key_expressions.resolved(spark, base, statement.columns)))
+    require_keys(base, [key for key in statement.columns if isinstance(key, str)])
     require_partition_columns(base, statement.where)
     if statement.dialect is Dialect.OPENLOOKENG:
         existing = catalog.indexes_on_tables_of(spark, base.database)
@@ -154,9 +156,9 @@ def same_content(definition: Definition, base: Table, statement: CreateIndex) ->
 
     Table and type must be equal, and so must the columns, in any order.
     """
-    columns = {name.lower() for name in statement.columns}
+    columns = {key.name if isinstance(key, KeyExpression) else str(key).lower() for key in statement.columns}
     return (
         definition.is_on(base)
         and definition.type == statement.type
-        and {name.lower() for name in definition.column_names} == columns
+        and {name.lower() for name in definition.key_names} == columns
     )

@@ -95,7 +95,7 @@ def hive_listing(spark: SparkSession, table: str) -> DataFrame:
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     rows = [
-        (d.name, base.name, ", ".join(d.column_names), d.pointer, d.type.lower(), d.comment)
+        (d.name, base.name, ", ".join(d.key_texts), d.pointer, d.type.lower(), d.comment)
         for d in (index.definition for index in indexes)
     ]
     return spark.createDataFrame(rows, _string_schema(HIVE_COLUMNS))
@@ -125,7 +125,7 @@ def _row(spark: SparkSession, status: IndexStatus, table_exists: bool) -> tuple[
         definition.name,
         _owner(spark, definition),
         full_name(definition.catalog or spark.catalog.currentCatalog(), definition.database, definition.table),
-        ",".join(definition.column_names),
+        ",".join(definition.key_texts),
         definition.type,
         size(status.index_bytes),
         state(status) if table_exists else "Table Deleted",

@@ -156,7 +156,7 @@ def _tally(spark: SparkSession, base: Table, number: int, index: Index, listed: 
     tally = _Tally(index=index)
     files_of = {source.values: source.files for source in listed}
     try:
-        catalog.require_same_table(base, index)
+        catalog.require_same_table(spark, base, index)
         if index.definition.is_former:
             raise Unsupported(index.problem)
     except Unsupported as e:  # queries do not use such an index

@@ -1,5 +1,8 @@
 package hive_bitmap.catalyst;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import hive_bitmap.catalyst.following.Writes;
 import hive_bitmap.catalyst.observing.Application;
 import hive_bitmap.catalyst.python.CallbackPort;
@@ -10,6 +13,7 @@ import hive_bitmap.catalyst.python.Reports;
 import hive_bitmap.catalyst.python.Settings;
 import hive_bitmap.catalyst.python.Verdicts;
 import hive_bitmap.catalyst.queries.ChosenStrategy;
+import hive_bitmap.catalyst.spark.KeyExpressions;
 import hive_bitmap.catalyst.statements.Statements;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -176,5 +180,26 @@ public final class Bridge {
      */
     public String reportsOfFirstPlan(Dataset<?> frame) {
         return "[" + String.join(",", Reports.ofFirstPlan(frame)) + "]";
+    }
+
+    /** Describes an expression that is to be the key of an index; see {@link KeyExpressions#described}. */
+    public String describeKey(SparkSession session, String sql, String schema) {
+        return session.withActive(new AbstractFunction0<String>() {
+            @Override
+            public String apply() {
+                return KeyExpressions.described(session, sql, schema);
+            }
+        });
+    }
+
+    /** Adds the values of keys to rows; see {@link KeyExpressions#evaluated}. {@code keys} is a JSON array. */
+    public Dataset<Row> withKeys(SparkSession session, Dataset<Row> rows, String keys) throws JsonProcessingException {
+        JsonNode described = new ObjectMapper().readTree(keys);
+        return session.withActive(new AbstractFunction0<Dataset<Row>>() {
+            @Override
+            public Dataset<Row> apply() {
+                return KeyExpressions.evaluated(session, rows, described);
+            }
+        });
     }
 }

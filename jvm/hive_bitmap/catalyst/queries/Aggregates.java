@@ -15,6 +15,7 @@ import hive_bitmap.catalyst.spark.ArrowRows;
 import hive_bitmap.catalyst.spark.Cases;
 import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.KeyCounts;
+import hive_bitmap.catalyst.spark.KeyExpressions;
 import hive_bitmap.catalyst.spark.Scala;
 import hive_bitmap.catalyst.spark.SideQuery;
 import java.math.BigInteger;
@@ -164,7 +165,7 @@ public final class Aggregates {
         /** Returns the aggregation above a scan. Throws NotFromKeys if it cannot be computed from keys. */
         static Weighted of(Scan scan) {
             Weighted weighted = ofNothing(scan);
-            return new Weighted(scan, weighted.grouping, weighted.results, weighted.parts(scan.all()));
+            return new Weighted(scan, weighted.grouping, weighted.results, weighted.parts(scan.allWithKeys()));
         }
 
         /** Returns the aggregation above a scan from sums, an object that Python has written. */
@@ -185,10 +186,10 @@ public final class Aggregates {
         private static Weighted ofNothing(Scan scan) {
             Map<ExprId, Expression> aliases = aliases(scan.projections);
             List<Expression> grouping = new ArrayList<>();
-            for (Expression expression : Scala.list(scan.aggregate.groupingExpressions())) grouping.add(inlined(expression, aliases));
+            for (Expression expression : Scala.list(scan.aggregate.groupingExpressions())) grouping.add(keyed(scan, inlined(expression, aliases)));
             List<NamedExpression> results = new ArrayList<>();
             for (NamedExpression result : Scala.list(scan.aggregate.aggregateExpressions())) {
-                Expression expression = inlined((Expression) result, aliases);
+                Expression expression = keyed(scan, inlined((Expression) result, aliases));
                 results.add(expression instanceof NamedExpression named && named.exprId().equals(result.exprId())
                         ? named : Expressions.alias(expression, result));
             }
@@ -206,14 +207,14 @@ public final class Aggregates {
             Set<String> keys = new LinkedHashSet<>();
             for (Expression expression : grouping) {
                 require(Allowlist.refusalAsKey(expression));
-                addColumns(expression, scan.all(), keys);
+                addColumns(expression, scan.allWithKeys(), keys);
             }
             for (NamedExpression result : results) require(resultRefusal((Expression) result));
             for (AggregateExpression aggregate : aggregates()) {
-                if (Measure.columnOf(aggregate) == null) addColumns(aggregate, scan.all(), keys);
+                if (Measure.columnOf(aggregate) == null) addColumns(aggregate, scan.allWithKeys(), keys);
                 if (aggregate.filter().isDefined()) {
                     require(Allowlist.refusal(aggregate.filter().get()));
-                    addColumns(aggregate.filter().get(), scan.all(), keys);
+                    addColumns(aggregate.filter().get(), scan.allWithKeys(), keys);
                 }
             }
             Map<String, Set<String>> functions = new LinkedHashMap<>();
@@ -255,8 +256,13 @@ public final class Aggregates {
         }
 
         private Attribute column(String name) {
-            return scan.all().stream().filter(column -> column.name().equalsIgnoreCase(name)).findFirst()
+            return scan.allWithKeys().stream().filter(column -> column.name().equalsIgnoreCase(name)).findFirst()
                     .orElseThrow(() -> new NotFromKeys(name + " is not a column of the table"));
+        }
+
+        /** Replaces the keys of indexes that are expressions by the columns that stand for them. */
+        private static Expression keyed(Scan scan, Expression expression) {
+            return KeyExpressions.replaced(expression, scan.keys());
         }
 
         /** Groups the aggregates into parts. There is a part for each key set that is in no larger key set. */
@@ -398,6 +404,7 @@ public final class Aggregates {
         private LogicalPlan countedBySpark(Part part, LogicalPlan relation) {
             LogicalPlan rows = relation;
             for (Expression conjunct : scan.conjuncts) rows = new Filter(conjunct, rows);
+            rows = KeyExpressions.with(scan.keys(), rows);
             List<NamedExpression> results = new ArrayList<>(part.keys);
             results.add(Expressions.alias(Expressions.countAll(), WEIGHT));
             for (Measure measure : part.measures) {

@@ -1,5 +1,8 @@
 package hive_bitmap.catalyst.queries;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
@@ -18,6 +21,7 @@ import hive_bitmap.catalyst.python.Versions;
 import hive_bitmap.catalyst.reading.Listing;
 import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Expressions;
+import hive_bitmap.catalyst.spark.KeyExpressions;
 import hive_bitmap.catalyst.spark.NestedColumns;
 import hive_bitmap.catalyst.spark.RowOrder;
 import hive_bitmap.catalyst.spark.Scala;
@@ -25,12 +29,14 @@ import java.util.ArrayList;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeoutException;
 import java.util.function.BooleanSupplier;
+import java.util.stream.Collectors;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -48,6 +54,7 @@ import scala.Option;
  * #readFirst}).
  */
 public final class Question extends PythonRequest {
+    private static final ObjectMapper JSON = new ObjectMapper();
     private static final Versions<CatalogTable> TABLES = new Versions<>(1024);
     private static final Versions<Expression> EXPRESSIONS = new Versions<>(1024);
 
@@ -208,34 +215,66 @@ public final class Question extends PythonRequest {
         }
         ArrayNode scanObjects = question.putArray("scans");
         for (Scan scan : scans) {
-            ObjectNode fields = scanObjects.addObject();
-            fields.put("database", scan.table.database()).put("table", scan.table.identifier().table());
-            fields.put("version", TABLES.of(scan.described()));
-            fields.put("condition", String.join(" AND ", scan.conjuncts.stream().map(Expressions::shown).toList()));
-            scan.leaves.clear();
-            fields.set("tree", new Conditions(scan.all(), scan.leaves).tree(scan.conjunctsOfRows()));
-            if (!scan.leaves.isEmpty()) fields.set("expressions", versions(scan.leaves));
-            ArrayNode columns = fields.putArray("columns");
-            for (Attribute column : scan.columns) columns.add(column.name());
-            Map<String, String> nested = scan.hasTypesOfPlan ? NestedColumns.types(scan.columns) : Map.of();
-            if (!nested.isEmpty()) nested.forEach(fields.putObject("nested")::put);
-            fields.put("indexed_known", Verdicts.areColumnsKnown(scan.table));
-            fields.put("native", NarrowedRelations.reads(scan)).put("ordered", scan.order != RowOrder.UNSEEN);
-            ArrayNode options = fields.putArray("options");
-            for (String option : scan.optionsOfQuery()) options.add(option);
-            if (scan.isListedBySpark()) fields.put("listing_summary", listingSummary(scans.indexOf(scan)));
-            ArrayNode filters = fields.putArray("runtime_filters");
-            for (Scan.RuntimeFilter filter : scan.runtimeFilters) {
-                filters.addObject().put("column", filter.column().name()).put("bytes", filter.bytes());
-            }
-            if (scan.aggregate != null) Aggregates.describe(scan, fields.putObject("aggregate"));
-            ChosenStrategy chosen = ChosenStrategy.of(scan);
-            if (chosen != null && !chosen.strategy().isEmpty()) fields.put("strategy", chosen.strategy());
-            if (!ChosenStrategy.mustPay(scan)) fields.put("must_pay", false);
-            if (scan.limit != null) fields.put("limit", scan.limit);
-            if (scan.first != null) scan.first.rows().writeTo(fields.putObject("first"));
+            scan.setKeys(List.of());
+            describe(scan, scanObjects.addObject());
         }
         return question.toString();
+    }
+
+    private void describe(Scan scan, ObjectNode fields) {
+        fields.put("database", scan.table.database()).put("table", scan.table.identifier().table());
+        fields.put("version", TABLES.of(scan.described()));
+        fields.put("condition", String.join(" AND ", scan.conjuncts.stream().map(Expressions::shown).toList()));
+        scan.leaves.clear();
+        fields.set("tree", new Conditions(scan.allWithKeys(), scan.leaves).tree(scan.conjunctsOfKeys()));
+        if (!scan.leaves.isEmpty()) fields.set("expressions", versions(scan.leaves));
+        ArrayNode columns = fields.putArray("columns");
+        for (Attribute column : scan.columns) columns.add(column.name());
+        Map<String, String> nested = scan.hasTypesOfPlan ? NestedColumns.types(scan.columns) : Map.of();
+        if (!nested.isEmpty()) nested.forEach(fields.putObject("nested")::put);
+        fields.put("indexed_known", Verdicts.areColumnsKnown(scan.table));
+        fields.put("native", NarrowedRelations.reads(scan)).put("ordered", scan.order != RowOrder.UNSEEN);
+        ArrayNode options = fields.putArray("options");
+        for (String option : scan.optionsOfQuery()) options.add(option);
+        if (scan.isListedBySpark()) fields.put("listing_summary", listingSummary(scans.indexOf(scan)));
+        ArrayNode filters = fields.putArray("runtime_filters");
+        for (Scan.RuntimeFilter filter : scan.runtimeFilters) {
+            filters.addObject().put("column", filter.column().name()).put("bytes", filter.bytes());
+        }
+        if (scan.aggregate != null) Aggregates.describe(scan, fields.putObject("aggregate"));
+        ChosenStrategy chosen = ChosenStrategy.of(scan);
+        if (chosen != null && !chosen.strategy().isEmpty()) fields.put("strategy", chosen.strategy());
+        if (!ChosenStrategy.mustPay(scan)) fields.put("must_pay", false);
+        if (scan.limit != null) fields.put("limit", scan.limit);
+        if (scan.first != null) scan.first.rows().writeTo(fields.putObject("first"));
+    }
+
+    /**
+     * Describes a scan again, over the keys of indexes that are expressions. The result is JSON as in {@link #text}, with one more
+     * field, {@code keys}: for each key its name, whether the query uses it, and if not, why it may not.
+     *
+     * @param described the keys in JSON, as {@link KeyExpressions#key} takes them
+     */
+    public StringBuilder withKeys(int number, String described) throws JsonProcessingException {
+        Scan scan = scans.get(number);
+        requireInTime();
+        ObjectNode fields = JsonNodeFactory.instance.objectNode();
+        ArrayNode keys = fields.putArray("keys");
+        List<KeyExpressions.Key> resolved = new ArrayList<>();
+        for (JsonNode key : JSON.readTree(described)) {
+            String why = KeyExpressions.difference(session, key);
+            try {
+                resolved.add(KeyExpressions.key(session, key, scan.all()));
+            } catch (KeyExpressions.NotServed e) {
+                why = e.getMessage();
+            }
+            keys.addObject().put("name", key.path("name").asText()).put("why", why);
+        }
+        scan.setKeys(resolved);
+        Set<String> used = scan.keys().stream().map(key -> key.column().name()).collect(Collectors.toSet());
+        keys.forEach(key -> ((ObjectNode) key).put("used", used.contains(key.path("name").asText())));
+        describe(scan, fields);
+        return new StringBuilder(fields.toString());
     }
 
     /**

@@ -12,6 +12,7 @@ import hive_bitmap.catalyst.reading.Listing;
 import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.FirstRows;
+import hive_bitmap.catalyst.spark.KeyExpressions;
 import hive_bitmap.catalyst.spark.Names;
 import hive_bitmap.catalyst.spark.RowOrder;
 import hive_bitmap.catalyst.spark.Scala;
@@ -69,6 +70,8 @@ public final class Scan {
      * questions.
      */
     final List<Expression> leaves = new ArrayList<>();
+    /** The keys of indexes that are expressions and occur in the query. */
+    private volatile List<KeyExpressions.Key> keys = List.of();
     public final List<RuntimeFilter> runtimeFilters = new ArrayList<>();
     /** The executed small sides of runtime filters on this scan, with their rows. */
     final Map<LogicalPlan, List<InternalRow>> readFirst = new IdentityHashMap<>();
@@ -314,6 +317,30 @@ public final class Scan {
     /** Returns all columns of the relation. */
     List<Attribute> all() {
         return new ArrayList<>(Scala.list(relation.output()));
+    }
+
+    /** Sets the keys of indexes that are expressions; those that do not occur in the query are left out. */
+    void setKeys(List<KeyExpressions.Key> known) {
+        List<Expression> expressions = new ArrayList<>(conjuncts);
+        for (Project projection : projections) expressions.addAll(Scala.list(projection.expressions()));
+        if (aggregate != null) expressions.addAll(Scala.list(aggregate.expressions()));
+        keys = known.stream().filter(key -> expressions.stream().anyMatch(used -> KeyExpressions.uses(used, key))).toList();
+    }
+
+    List<KeyExpressions.Key> keys() {
+        return keys;
+    }
+
+    /** Returns all columns of the relation, and the columns that stand for keys. */
+    List<Attribute> allWithKeys() {
+        List<Attribute> columns = all();
+        keys.forEach(key -> columns.add(key.column()));
+        return columns;
+    }
+
+    /** Returns {@link #conjunctsOfRows} over the columns of {@link #allWithKeys}. */
+    List<Expression> conjunctsOfKeys() {
+        return conjunctsOfRows().stream().map(conjunct -> KeyExpressions.replacedInConjunct(conjunct, keys)).toList();
     }
 
     /** Returns the relation's files; null for a table that Spark reads by Hive's SerDe. */

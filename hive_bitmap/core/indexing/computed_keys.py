@@ -1,0 +1,103 @@
+"""Read the keys of an index from a base file.
+
+A key that is a column is read from the file. The values of keys that are expressions were computed by Spark before the
+tasks run, and lie in scratch files, one for each base file, with its rows in order (`building/computing`). A base file
+that has changed since then has no such values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.formats.blocks import Blocks
+from hive_bitmap.core.formats.calendar_checks import as_keys
+from hive_bitmap.core.formats.key_values import KeyColumn, converted
+from hive_bitmap.core.index import deletion
+from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.core.index.fingerprint import Fingerprint
+from hive_bitmap.core.indexing.staged_values import ReadOptions, part_rows
+from hive_bitmap.errors import FileChanged, Undecodable
+
+LIST = deletion.COMPUTED_LIST  # file in the staging folder, with schema COMPUTED
+COMPUTED = pa.schema(
+    [
+        ("path", pa.string()),
+        ("size", pa.int64()),
+        ("mtime_ms", pa.int64()),
+        ("etag", pa.string()),
+        ("tail_crc32", pa.int64()),
+        ("part", pa.string()),  # a scratch file in the same folder; empty for a file without rows
+        ("reason", pa.string()),  # why the columns could not be read; empty if they were
+        ("failed", pa.list_(pa.string())),  # the names of the expressions that could not be computed for each row
+    ]
+)
+
+
+@dataclass(frozen=True)
+class KeyReader:
+    """Reads the keys of an index from an open base file.
+
+    `parts` are the scratch files with the values of its keys that are expressions. Raises Undecodable.
+    """
+
+    definition: Definition
+    options: ReadOptions
+    handle: Any
+    blocks: Blocks
+    parts: tuple[pq.ParquetFile, ...] = ()
+
+    @classmethod
+    def of(cls, definition: Definition, options: ReadOptions, path: str, handle: Any, blocks: Blocks) -> KeyReader:
+        """Return the reader of a file. Raise Undecodable or FileChanged if its keys were not computed."""
+        if not definition.expressions or not options.staging:
+            return cls(definition, options, handle, blocks)
+        parts = _parts(definition, options.staging, path)
+        rows = sum(part.metadata.num_rows for part in parts)
+        if rows != int(blocks.rows.sum()):
+            raise FileChanged("it changed while Spark computed its keys")
+        return cls(definition, options, handle, blocks, parts)
+
+    def block(self, number: int) -> pa.Table:
+        """Return the keys of all rows of a block, under their names in the index table."""
+        format, definition = self.options.file_format(), self.definition
+        if definition.expressions and not self.options.staging:
+            format.key_columns(self.handle, number, self.options.key_columns(definition.source_columns))
+            raise Undecodable("its keys were not computed")
+        plain = self.options.key_columns(definition.plain_columns)
+        if not definition.expressions:
+            return format.key_columns(self.handle, number, plain)
+        first, count = int(self.blocks.first_rows()[number]), int(self.blocks.rows[number])
+        read = part_rows(self.parts, first, count, [expression.name for expression in definition.expressions])
+        keys = format.key_columns(self.handle, number, plain) if plain else None
+        columns = [] if keys is None else list(keys.columns)
+        for expression in definition.expressions:
+            column = KeyColumn(expression.alias, expression.type)
+            columns.append(as_keys(converted(read[expression.name], column), expression.sql))
+        return pa.Table.from_arrays(columns, names=list(definition.column_names))
+
+
+def _parts(definition: Definition, folder: str, path: str) -> tuple[pq.ParquetFile, ...]:
+    computed = _computed(folder).get(path)
+    if computed is None or not computed[0].confirmed():
+        raise FileChanged("it was added or changed while Spark computed its keys")
+    _, part, reason, failed = computed
+    if reason:
+        raise Undecodable(reason)
+    for expression in definition.expressions:
+        if expression.name in failed:
+            raise Undecodable(f"{expression.sql} fails for a row")
+    return (pq.ParquetFile(stores.open_input(f"{folder}/{part}")),) if part else ()
+
+
+@lru_cache(maxsize=8)
+def _computed(folder: str) -> dict[str, tuple[Fingerprint, str, str, Sequence[str]]]:
+    with stores.open_input(f"{folder}/{LIST}") as source:
+        rows = pq.ParquetFile(source).read(use_threads=False).to_pylist()
+    return {row["path"]: (Fingerprint.of(row), row["part"], row["reason"], row["failed"]) for row in rows}

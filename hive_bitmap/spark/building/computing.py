@@ -1,0 +1,204 @@
+"""Compute the keys of a build that are expressions, by Spark.
+
+One job reads the columns of the expressions from the base files that are to be indexed, as a build reads keys: physical
+rows, in the order of the file, with values that are certainly Spark's. Spark evaluates the expressions over these rows,
+under the settings that the indexes record. Tasks write the values to scratch files, one for each base file. There is no
+shuffle, so the rows keep their order. A row for which an expression fails leaves its file unindexed.
+
+Fingerprints are taken before Spark starts to read, so that a change of a file during the read is detected.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hive_bitmap.core import stores
+from hive_bitmap.core.columns import Column, KeyExpression
+from hive_bitmap.core.formats.key_values import arrow_type
+from hive_bitmap.core.index import fingerprint
+from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.core.index.fingerprint import Fingerprint
+from hive_bitmap.core.indexing.computed_keys import COMPUTED, LIST
+from hive_bitmap.core.indexing.staged_values import ReadOptions
+from hive_bitmap.core.parallel import map_parallel
+from hive_bitmap.core.table_info import Table, quote
+from hive_bitmap.errors import BuildFailed, FileChanged, Undecodable, Unsupported
+from hive_bitmap.spark.building.build_job import WorkerDied
+from hive_bitmap.spark.jvm_bridge import bridge
+from hive_bitmap.spark.metastore import jvm_reader
+from hive_bitmap.spark.tasks import worker_python
+from hive_bitmap.spark.tasks.distribution import distribute, failure, is_worker_death, received, with_store_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FILE, REASON = "hive_bitmap file", "hive_bitmap reason"
+FAILS = " fails"  # what `KeyExpressions.java` adds to the name of a key
+PARTS = "path string, part string, reason string, failed array<string>"
+MOST_ROWS = 1 << 16  # rows that are sent to Spark at a time
+_NAMES = pa.list_(pa.string())
+
+
+def compute(
+    spark: SparkSession,
+    base: Table,
+    files: Collection[str],
+    definitions: Iterable[Definition],
+    options: ReadOptions,
+    folder: str,
+) -> None:
+    """Compute the keys of these base files, and write them into `folder`.
+
+    Raise BuildFailed or WorkerDied if the job fails, and Unsupported if this session cannot compute the keys as they
+    were defined.
+    """
+    expressions = list({e.name: e for definition in definitions for e in definition.expressions}.values())
+    prints = {taken.path: taken for taken in map_parallel(_fingerprint, sorted(files)) if taken is not None}
+    sources = list(dict.fromkeys(column for expression in expressions for column in expression.columns))
+    try:
+        values = _evaluated(spark, list(prints), sources, expressions, options)
+        task = with_store_settings(spark, write, names=[expression.name for expression in expressions], folder=folder)
+        rows = worker_python.map_in_arrow(values, task, PARTS).collect() if prints else []
+    except Unsupported:
+        raise
+    except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
+        failed = WorkerDied if is_worker_death(e) else BuildFailed
+        raise failed(f"Spark cannot compute the keys of table {base.full_name}: {failure(spark, e)}") from e
+    of_path = {path: (part, reason, failed) for path, part, reason, failed in rows}
+    listed = [
+        (f.path, f.size, f.mtime_ms, f.etag, f.tail_crc32, *of_path[f.path])
+        for f in prints.values()
+        if f.path in of_path
+    ]
+    table = pa.Table.from_pylist([dict(zip(COMPUTED.names, row, strict=True)) for row in listed], COMPUTED)
+    with stores.open_output(f"{folder}/{LIST}", private=True) as sink:
+        pq.write_table(table, sink)
+
+
+def _fingerprint(path: str) -> Fingerprint | None:
+    """Return the fingerprint of a file; None if it is missing or has none."""
+    try:
+        return fingerprint.take(path)
+    except (FileNotFoundError, Undecodable):
+        return None
+
+
+def _evaluated(
+    spark: SparkSession,
+    paths: Sequence[str],
+    sources: Sequence[Column],
+    expressions: Sequence[KeyExpression],
+    options: ReadOptions,
+) -> DataFrame:
+    """Return the rows of base files with the values of expressions."""
+    from pyspark.sql import DataFrame
+
+    if not jvm_reader.available(spark):
+        raise Unsupported("a Spark Connect client cannot compute keys that are expressions: use a classic session")
+    # TIMESTAMP is another type in sessions that set spark.sql.timestampType
+    types = {column.name: "timestamp_ltz" if column.type == "timestamp" else column.type for column in sources}
+    fields = [f"{quote(FILE)} string", f"{quote(REASON)} string", *(f"{quote(n)} {type}" for n, type in types.items())]
+    task = with_store_settings(spark, read, columns=list(sources), options=options)
+    rows = worker_python.map_in_arrow(distribute(spark, paths), task, ", ".join(fields))
+    described = json.dumps([expression.description for expression in expressions])
+    try:
+        frame = bridge(spark).withKeys(spark._jsparkSession, cast(Any, rows)._jdf, described)
+    except Exception as e:
+        raise Unsupported(java_message(e)) from e
+    return DataFrame(frame, spark)
+
+
+def java_message(error: Exception) -> str:
+    """Return the message of a Java exception that py4j has raised; raise other errors again."""
+    java = getattr(error, "java_exception", None)
+    if java is None:
+        raise error
+    return str(java.getMessage())
+
+
+def read(
+    batches: Iterable[pa.RecordBatch], columns: Sequence[Column], options: ReadOptions
+) -> Iterator[pa.RecordBatch]:
+    """Inside a task: yield the rows of these columns of each file, and then a row that ends the file.
+
+    The last row has a text in REASON: why the columns could not be read, or "" if they were.
+    """
+    schema = pa.schema(
+        [(FILE, pa.string()), (REASON, pa.string()), *((c.name, arrow_type(c)) for c in options.key_columns(columns))]
+    )
+    for path in received(batches):
+        reason = ""
+        try:
+            for rows in _rows(path, columns, options):
+                arrays = [_plain(rows[field.name], field.type) for field in list(schema)[2:]]
+                table = pa.Table.from_arrays(
+                    [pa.repeat(path, len(rows)), pa.nulls(len(rows), pa.string()), *arrays], schema=schema
+                )
+                yield from table.combine_chunks().to_batches(MOST_ROWS)
+        except FileNotFoundError:
+            reason = "it is gone"
+        except (Undecodable, FileChanged, pa.ArrowException) as e:
+            reason = str(e)
+        end = [pa.array([path]), pa.array([reason]), *(pa.nulls(1, field.type) for field in list(schema)[2:])]
+        yield pa.RecordBatch.from_arrays(end, schema=schema)
+
+
+def _plain(values: pa.ChunkedArray, type: pa.DataType) -> pa.ChunkedArray:
+    """Return values that are not dictionary-encoded."""
+    return values if values.type == type else pc.cast(values, type)
+
+
+def _rows(path: str, columns: Sequence[Column], options: ReadOptions) -> Iterator[pa.Table]:
+    format = options.file_format()
+    handle = format.open_file(path)
+    format.rehearse(handle, options.key_columns(options.schema))
+    for block, rows in enumerate(format.blocks(handle).rows.tolist()):
+        if rows:
+            yield format.key_columns(handle, block, options.key_columns(columns))
+
+
+def write(batches: Iterable[pa.RecordBatch], names: Sequence[str], folder: str) -> Iterator[pa.RecordBatch]:
+    """Inside a task: write the keys of each file to a scratch file.
+
+    Yield the path, the name of the scratch file, the reason why the file has no keys, and the keys that fail for a row.
+    """
+    schema = pa.schema([("path", pa.string()), ("part", pa.string()), ("reason", pa.string()), ("failed", _NAMES)])
+    for path, runs in groupby(_runs(batches), key=lambda run: run[0]):
+        part, reason, failed = _write_file((rows for _, rows in runs), names, folder)
+        yield pa.RecordBatch.from_pylist([{"path": path, "part": part, "reason": reason, "failed": failed}], schema)
+
+
+def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Cut batches where the file changes."""
+    for batch in batches:
+        start, runs = 0, pc.run_end_encode(batch.column(FILE))
+        for end, path in zip(runs.run_ends.to_pylist(), runs.values.to_pylist(), strict=True):
+            yield path, batch.slice(start, end - start)
+            start = end
+
+
+def _write_file(runs: Iterable[pa.RecordBatch], names: Sequence[str], folder: str) -> tuple[str, str, list[str]]:
+    part, reason, failed = f"{uuid4().hex}.parquet", "", set[str]()
+    writer: pq.ParquetWriter | None = None
+    with ExitStack() as stack:
+        for run in runs:
+            ends = run.column(REASON)
+            reason = "".join(filter(None, (reason, *ends.drop_null().to_pylist())))
+            rows = run.filter(pc.is_null(ends))
+            failed |= {name for name in names if pc.any(rows.column(f"{name}{FAILS}")).as_py()}
+            values = rows.select(list(names))
+            if values.num_rows and writer is None:
+                sink = stack.enter_context(stores.open_output(f"{folder}/{part}", private=True))
+                writer = stack.enter_context(pq.ParquetWriter(sink, values.schema, compression="lz4"))
+            if values.num_rows and writer is not None:
+                writer.write_batch(values)
+    return part if writer is not None else "", reason, sorted(failed)

@@ -1,0 +1,421 @@
+package hive_bitmap.catalyst.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.time.ZoneId;
+import java.time.zone.ZoneRulesProvider;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.spark.sql.AnalysisException;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.EvalMode;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.IsNotNull;
+import org.apache.spark.sql.catalyst.expressions.IsNull;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.TimeZoneAwareExpression;
+import org.apache.spark.sql.catalyst.expressions.TryEval;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.ByteType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.IntegerType;
+import org.apache.spark.sql.types.LongType;
+import org.apache.spark.sql.types.ShortType;
+import org.apache.spark.sql.types.StringType$;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.TimestampNTZType;
+import org.apache.spark.sql.types.TimestampType;
+import scala.runtime.AbstractFunction0;
+
+/**
+ * Keys of indexes that are expressions over columns. Their values are stored, so they must be the same in each build and each
+ * query. The functions listed here are deterministic and depend on nothing but their arguments and, as noted, on the session's time
+ * zone with the rules of the JVM's tzdata, or on ANSI mode. Of equal arguments, they have equal values in all releases of a feature
+ * version of Spark. Apart from the hashes, which are never NULL, the value is NULL only if an argument is NULL.
+ *
+ * <p>A key is resolved under the settings that its index records, and compared with expressions of queries in canonical form. An
+ * expression of a query carries its own time zone and modes, so it is equal only if these are.
+ */
+public final class KeyExpressions {
+    public static final String ANSI = "spark.sql.ansi.enabled";
+    public static final String TIME_ZONE = "spark.sql.session.timeZone";
+    /** The name in an index's settings for the version of the time zone rules. */
+    private static final String TZDATA = "tzdata";
+
+    /** The settings that decide how a text is parsed. They are the same for all keys. */
+    private static final Map<String, String> PARSING = Map.of(
+            "spark.sql.caseSensitive", "false",
+            "spark.sql.parser.escapedStringLiterals", "false",
+            "spark.sql.ansi.doubleQuotedIdentifiers", "false",
+            "spark.sql.ansi.enforceReservedKeywords", "false");
+    private static final String PACKAGE = "org.apache.spark.sql.catalyst.expressions.";
+    private static final Set<String> OF_DATES = Set.of(
+            "Year", "Quarter", "Month", "DayOfMonth", "DayOfWeek", "WeekDay", "DayOfYear", "WeekOfYear");
+    private static final Set<String> OF_TIMES = Set.of("Hour", "Minute", "Second");
+    private static final Set<String> HASHES = Set.of("XxHash64", "Murmur3Hash");
+    private static final Set<String> REMAINDERS = Set.of("Remainder", "Pmod");
+    private static final Set<String> DATE_UNITS = Set.of("YEAR", "YYYY", "YY", "QUARTER", "MONTH", "MM", "MON", "WEEK");
+    private static final Set<String> TIME_UNITS = Set.of(
+            "YEAR", "YYYY", "YY", "QUARTER", "MONTH", "MM", "MON", "WEEK", "DAY", "DD", "HOUR", "MINUTE", "SECOND", "MILLISECOND",
+            "MICROSECOND");
+    private static final String LISTED = "date_trunc, trunc, to_date, CAST to DATE or to another integer type, year, quarter, month, "
+            + "weekofyear, day, dayofyear, dayofweek, weekday, hour, minute, second, substring, left, %, pmod, xxhash64, hash";
+
+    private static final int MAX_RESOLVED = 1000;
+    private static final Map<List<Object>, Resolved> RESOLVED = new ConcurrentHashMap<>(); // by session, key, and columns
+    private static final String RESERVED = "hive_bitmap"; // what the names of keys begin with, and no column that they are of
+
+    private KeyExpressions() {}
+
+    /**
+     * A key of an index that a query uses.
+     *
+     * @param value the expression over the columns of the relation, in canonical form
+     * @param column stands for the expression; its name is the key's
+     * @param source the expression as it was resolved
+     */
+    public record Key(Expression value, AttributeReference column, Expression source) {
+        /** Returns whether the value is NULL exactly if its only column is NULL. */
+        boolean isNullWith(Attribute tested) {
+            return source.references().size() == 1 && source.references().contains(tested) && !hasHash(source);
+        }
+    }
+
+    /** An expression that was resolved over columns, which has taken Spark's optimizer. */
+    private record Resolved(Expression expression, List<Attribute> columns) {
+        /** Returns the expression over other columns, of the same names and types in the same order. */
+        Expression over(List<Attribute> others) {
+            return (Expression) expression.transform(Scala.replacing(node -> {
+                if (!(node instanceof Attribute used)) return null;
+                for (int at = 0; at < columns.size(); at++) {
+                    if (columns.get(at).exprId().equals(used.exprId())) return others.get(at);
+                }
+                return null;
+            }));
+        }
+    }
+
+    /** A key that this session resolves to another expression than the index holds, or not at all. */
+    public static final class NotServed extends RuntimeException {
+        NotServed(String reason) {
+            super(reason, null, false, false);
+        }
+    }
+
+    /**
+     * Describes an expression over the columns of a table, as JSON: its type, its columns, its SQL text, and the settings that it
+     * depends on. If it cannot be a key, {@code refusal} says why.
+     *
+     * @param sql the text of the expression
+     * @param schema the columns of the table, in JSON
+     */
+    public static String described(SparkSession session, String sql, String schema) {
+        ObjectNode described = JsonNodeFactory.instance.objectNode();
+        List<Attribute> columns = new ArrayList<>();
+        StructType types = CharVarcharUtils.replaceCharVarcharWithStringInSchema((StructType) DataType.fromJson(schema));
+        for (StructField field : types.fields()) {
+            columns.add(new AttributeReference(field.name(), field.dataType(), true, field.metadata(),
+                    org.apache.spark.sql.catalyst.expressions.NamedExpression$.MODULE$.newExprId(), Scala.seq(List.<String>of())));
+        }
+        try {
+            Map<String, String> settings = new HashMap<>();
+            settings.put(ANSI, Boolean.toString(confOf(session).ansiEnabled()));
+            settings.put(TIME_ZONE, confOf(session).sessionLocalTimeZone());
+            Expression resolved = resolved(session, sql, settings, columns);
+            described.put("type", resolved.dataType().simpleString());
+            described.put("sql", Expressions.sql(resolved));
+            for (Attribute column : Scala.list(resolved.references().toSeq())) described.withArray("columns").add(column.name());
+            dependencies(resolved, settings).forEach(described.putObject("settings")::put);
+        } catch (NotServed e) {
+            described.put("refusal", e.getMessage());
+        }
+        return described.toString();
+    }
+
+    /** Returns those of the settings that an expression depends on, with the version of the time zone's rules. */
+    private static Map<String, String> dependencies(Expression resolved, Map<String, String> settings) {
+        Map<String, String> needed = new LinkedHashMap<>();
+        if (resolved.exists(Scala.predicate(KeyExpressions::dependsOnAnsi))) needed.put(ANSI, settings.get(ANSI));
+        if (resolved.exists(Scala.predicate(KeyExpressions::dependsOnZone))) {
+            needed.put(TIME_ZONE, settings.get(TIME_ZONE));
+            String rules = rules(settings.get(TIME_ZONE));
+            if (!rules.isEmpty()) needed.put(TZDATA, rules);
+        }
+        return needed;
+    }
+
+    private static boolean dependsOnAnsi(Expression node) {
+        return REMAINDERS.contains(name(node)) || node instanceof Cast cast && cast.evalMode() != EvalMode.LEGACY()
+                || node instanceof Cast narrowing && !cannotFail(narrowing);
+    }
+
+    private static boolean dependsOnZone(Expression node) {
+        if (!(node instanceof TimeZoneAwareExpression)) return false;
+        return !(node instanceof Cast cast) || cast.needsTimeZone();
+    }
+
+    /** Returns the version of the rules of a time zone; "" if it has a fixed offset. */
+    private static String rules(String zone) {
+        ZoneId id = org.apache.spark.sql.catalyst.util.DateTimeUtils.getZoneId(zone);
+        if (id.getRules().isFixedOffset()) return "";
+        return ZoneRulesProvider.getVersions(id.getId()).lastKey();
+    }
+
+    /**
+     * Resolves the text of a key over columns, as Spark's optimizer leaves it. Throws NotServed if it cannot be a key.
+     *
+     * @param settings the settings under which it is resolved, by name
+     */
+    static Expression resolved(SparkSession session, String sql, Map<String, String> settings, List<Attribute> columns) {
+        var state = ((org.apache.spark.sql.classic.SparkSession) session).sessionState();
+        SQLConf conf = state.conf().clone();
+        PARSING.forEach(conf::setConfString);
+        settings.forEach((name, value) -> {
+            if (!name.equals(TZDATA)) conf.setConfString(name, value);
+        });
+        if (settings.containsKey(TZDATA)) {
+            String zone = settings.get(TIME_ZONE);
+            String current = rules(zone);
+            if (!current.equals(settings.get(TZDATA))) {
+                throw new NotServed("it has the rules of time zone " + zone + " of tzdata " + settings.get(TZDATA)
+                        + ", and this JVM has those of " + (current.isEmpty() ? "another one" : current));
+            }
+        }
+        Expression resolved = SQLConf.withExistingConf(conf, new AbstractFunction0<Expression>() {
+            @Override
+            public Expression apply() {
+                try {
+                    Expression parsed = state.sqlParser().parseExpression(sql);
+                    if (parsed instanceof Alias) throw new NotServed("the name stands behind the expression: expression AS name");
+                    LogicalPlan plan = new Project(
+                            Scala.<NamedExpression>seq(List.of(Expressions.alias(parsed, "key"))), new KeyCounts(Scala.seq(columns), List.of()));
+                    LogicalPlan optimized = SideQuery.optimized(session, plan);
+                    if (optimized instanceof Project project && Scala.list(project.projectList()).get(0) instanceof Alias alias) return alias.child();
+                    throw new NotServed("Spark computes it by more than an expression");
+                } catch (Exception e) {
+                    if (e instanceof AnalysisException) throw new NotServed(e.getMessage().lines().findFirst().orElse(e.toString()).strip());
+                    throw KeyExpressions.<RuntimeException>unchecked(e);
+                }
+            }
+        });
+        Expression normalized = normalized(resolved);
+        String refusal = normalized.deterministic() && normalized.references().isEmpty()
+                ? "it has no column of the table" : refusal(normalized);
+        if (refusal == null && normalized instanceof Attribute) refusal = "it is a column: leave out its name after AS";
+        if (refusal == null && !isKey(normalized.dataType())) refusal = "its type is " + normalized.dataType().simpleString() + ", which is no key here";
+        if (refusal != null) throw new NotServed(refusal);
+        return normalized;
+    }
+
+    private static SQLConf confOf(SparkSession session) {
+        return ((org.apache.spark.sql.classic.SparkSession) session).sessionState().conf();
+    }
+
+    @SuppressWarnings("unchecked")
+    private static <E extends Throwable> E unchecked(Throwable error) throws E {
+        throw (E) error;
+    }
+
+    /** Returns an expression whose casts that cannot fail have the same mode, since they have the same value in all modes. */
+    private static Expression normalized(Expression expression) {
+        return (Expression) expression.transformUp(Scala.replacing(node -> node instanceof Cast cast && cannotFail(cast) && cast.evalMode() != EvalMode.LEGACY()
+                ? new Cast(cast.child(), cast.dataType(), cast.timeZoneId(), EvalMode.LEGACY()) : null));
+    }
+
+    /** Returns whether a cast of this list has a value for each argument. */
+    private static boolean cannotFail(Cast cast) {
+        DataType from = cast.child().dataType();
+        DataType to = cast.dataType();
+        if (isInteger(from) && isInteger(to)) return from.defaultSize() <= to.defaultSize();
+        return isTime(from) && to instanceof DateType || from instanceof DateType && isTime(to) || isTime(from) && isTime(to);
+    }
+
+    /** Returns why an expression cannot be stored; null if it can be. */
+    private static String refusal(Expression expression) {
+        List<Expression> children = Scala.list(expression.children());
+        if (!expression.deterministic()) return Expressions.sql(expression) + " is not deterministic";
+        if (expression instanceof AttributeReference column) {
+            if (Allowlist.isChar(column) || column.metadata().contains("__CHAR_VARCHAR_TYPE_STRING")) {
+                return "column " + column.name() + " is CHAR or VARCHAR";
+            }
+            return isKey(column.dataType()) ? null : "column " + column.name() + " is " + column.dataType().simpleString();
+        }
+        if (!isListed(expression, children)) {
+            return Expressions.sql(expression) + " is not among the functions whose values an index may store, which are " + LISTED;
+        }
+        for (Expression child : children) {
+            String why = child instanceof Literal ? null : refusal(child);
+            if (why != null) return why;
+        }
+        return null;
+    }
+
+    private static boolean isListed(Expression expression, List<Expression> children) {
+        String name = name(expression);
+        if (expression instanceof Cast cast) {
+            DataType from = cast.child().dataType();
+            boolean isKnown = isInteger(from) && isInteger(cast.dataType()) || cannotFail(cast);
+            return isKnown && (cast.evalMode() == EvalMode.LEGACY() || cast.evalMode() == EvalMode.ANSI());
+        }
+        if (OF_DATES.contains(name)) return children.get(0).dataType() instanceof DateType;
+        if (OF_TIMES.contains(name)) return isTime(children.get(0).dataType());
+        if (HASHES.contains(name)) return children.stream().noneMatch(child -> child instanceof Literal);
+        if (REMAINDERS.contains(name)) return isInteger(children.get(0).dataType()) && isPositive(children.get(1));
+        return switch (name) {
+            case "TruncTimestamp" -> isUnit(children.get(0), TIME_UNITS) && isTime(children.get(1).dataType());
+            case "TruncDate" -> children.get(0).dataType() instanceof DateType && isUnit(children.get(1), DATE_UNITS);
+            case "Substring" -> children.get(0).dataType().equals(StringType$.MODULE$)
+                    && Expressions.integer(children.get(1)) != null && Expressions.integer(children.get(2)) != null;
+            default -> false;
+        };
+    }
+
+    private static boolean isUnit(Expression unit, Set<String> known) {
+        return unit instanceof Literal literal && literal.value() != null && known.contains(literal.value().toString().toUpperCase(Locale.ROOT));
+    }
+
+    private static boolean isPositive(Expression divisor) {
+        return divisor instanceof Literal literal && literal.value() instanceof Number number && isInteger(literal.dataType()) && number.longValue() > 0;
+    }
+
+    private static boolean isInteger(DataType type) {
+        return type instanceof ByteType || type instanceof ShortType || type instanceof IntegerType || type instanceof LongType;
+    }
+
+    private static boolean isTime(DataType type) {
+        return type instanceof TimestampType || type instanceof TimestampNTZType;
+    }
+
+    private static boolean isKey(DataType type) {
+        return isInteger(type) || isTime(type) || type instanceof DateType || type.equals(StringType$.MODULE$);
+    }
+
+    private static boolean hasHash(Expression expression) {
+        return expression.exists(Scala.predicate(node -> HASHES.contains(name(node))));
+    }
+
+    private static String name(Expression expression) {
+        String name = expression.getClass().getName();
+        return name.startsWith(PACKAGE) ? name.substring(PACKAGE.length()) : "";
+    }
+
+    /**
+     * Resolves a key over the columns of a relation. Throws NotServed if this session cannot.
+     *
+     * @param described the key in JSON: its {@code name}, {@code sql} and {@code settings}
+     */
+    public static Key key(SparkSession session, JsonNode described, List<Attribute> columns) {
+        Map<String, String> settings = new LinkedHashMap<>();
+        described.path("settings").fields().forEachRemaining(setting -> settings.put(setting.getKey(), setting.getValue().asText()));
+        Set<String> used = new HashSet<>();
+        described.path("columns").forEach(name -> used.add(name.asText().toLowerCase(Locale.ROOT)));
+        List<Attribute> sources = columns.stream().filter(column -> used.contains(column.name().toLowerCase(Locale.ROOT))).toList();
+        List<Object> resolvedBy = List.of(
+                ((org.apache.spark.sql.classic.SparkSession) session).sessionUUID(), described,
+                sources.stream().map(column -> List.of(column.name(), column.dataType(), column.metadata())).toList());
+        Resolved cached = RESOLVED.get(resolvedBy);
+        if (cached == null) {
+            cached = new Resolved(resolved(session, described.path("sql").asText(), settings, sources), sources);
+            if (RESOLVED.size() >= MAX_RESOLVED) RESOLVED.clear();
+            RESOLVED.put(resolvedBy, cached);
+        }
+        Expression source = cached.over(sources);
+        AttributeReference column = Expressions.attribute(described.path("name").asText(), source.dataType(), true);
+        return new Key(source.canonicalized(), column, source);
+    }
+
+    /** Returns in what a session's settings differ from those of a key; "" if they are the same. */
+    public static String difference(SparkSession session, JsonNode described) {
+        SQLConf conf = confOf(session);
+        List<String> differences = new ArrayList<>();
+        JsonNode settings = described.path("settings");
+        String zone = settings.path(TIME_ZONE).asText();
+        String ansi = settings.path(ANSI).asText();
+        if (!zone.isEmpty() && !zone.equals(conf.sessionLocalTimeZone())) {
+            differences.add(TIME_ZONE + " is " + conf.sessionLocalTimeZone() + " here and " + zone + " in the index");
+        }
+        if (!ansi.isEmpty() && !ansi.equals(Boolean.toString(conf.ansiEnabled()))) {
+            differences.add(ANSI + " is " + conf.ansiEnabled() + " here and " + ansi + " in the index");
+        }
+        return String.join(", and ", differences);
+    }
+
+    /** Returns whether an expression contains the expression of a key. */
+    public static boolean uses(Expression expression, Key key) {
+        return expression.exists(Scala.predicate(node -> normalized(node).canonicalized().equals(key.value())));
+    }
+
+    /** Replaces the expressions of keys by the columns that stand for them. */
+    public static Expression replaced(Expression expression, List<Key> keys) {
+        if (keys.isEmpty()) return expression;
+        return (Expression) expression.transformDown(Scala.replacing(node -> {
+            if (node instanceof Attribute || node instanceof Literal) return null;
+            Expression canonical = normalized(node).canonicalized();
+            return keys.stream().filter(key -> key.value().equals(canonical)).map(key -> (Expression) key.column()).findFirst().orElse(null);
+        }));
+    }
+
+    /**
+     * Replaces keys in a conjunct. A test whether a column is NULL becomes one of a key that is NULL for the same rows, so that
+     * its index alone tests what Spark adds to each comparison.
+     */
+    public static Expression replacedInConjunct(Expression conjunct, List<Key> keys) {
+        if (conjunct instanceof IsNotNull test && test.child() instanceof Attribute tested) {
+            for (Key key : keys) if (key.isNullWith(tested)) return new IsNotNull(key.column());
+        }
+        return replaced(conjunct, keys);
+    }
+
+    /**
+     * Computes keys of rows. There are two columns for each key: one with its name, and one for whether the value could not be
+     * computed, which is NULL then. The columns with names like those of keys are passed on before these.
+     *
+     * @param keys the keys in JSON, as {@link #key} takes them
+     */
+    public static Dataset<Row> evaluated(SparkSession session, Dataset<Row> rows, JsonNode keys) {
+        LogicalPlan input = rows.queryExecution().analyzed();
+        List<Attribute> columns = Scala.list(input.output());
+        List<NamedExpression> results = new ArrayList<>();
+        columns.stream().filter(column -> column.name().startsWith(RESERVED)).forEach(results::add);
+        for (JsonNode described : keys) {
+            Key key = key(session, described, columns);
+            Expression value = new TryEval(key.source());
+            Expression fails = new IsNull(value);
+            for (Attribute column : Scala.list(key.source().references().toSeq())) {
+                if (!hasHash(key.source())) fails = new And(fails, new IsNotNull(column)); // a hash is never NULL
+            }
+            results.add(Expressions.alias(value, key.column().name()));
+            results.add(Expressions.alias(fails, key.column().name() + " fails"));
+        }
+        return Dataset.ofRows((org.apache.spark.sql.classic.SparkSession) session, new Project(Scala.seq(results), input));
+    }
+
+    /** Adds the columns of keys to a plan. */
+    public static LogicalPlan with(List<Key> keys, LogicalPlan rows) {
+        if (keys.isEmpty()) return rows;
+        List<NamedExpression> results = new ArrayList<>(Scala.list(rows.output()));
+        for (Key key : keys) results.add(Expressions.alias(key.source(), (NamedExpression) key.column()));
+        return new Project(Scala.seq(results), rows);
+    }
+}
