@@ -25,11 +25,11 @@ STEPS = 1_000_003  # of a random number
 REVENUE = "count(*), sum(amount)"  # of orders, in the indexes of columns that revenue is asked by
 INDEXED = (
     ("orders", ("status", "channel", "country", "customer"), REVENUE),
-    ("orders", ("discount", "id", "invoice"), ""),
-    ("visits", ("kind", "url", "customer"), ""),
+    ("orders", ("discount", "id", "invoice", "hour(created) AS hour"), ""),
+    ("visits", ("kind", "url", "customer", "date_trunc('DAY', at) AS day"), ""),
     ("customers", ("email", "tier"), ""),
     ("refunds", ("reason",), ""),
-)  # tables, columns with an index each, and the aggregates that these indexes store
+)  # tables, columns or expressions with an index each, and the aggregates that these indexes store
 
 
 @dataclass(frozen=True)
