@@ -83,8 +83,14 @@ class KeyExpression:
     @property
     def description(self) -> dict[str, Any]:
         """The expression in the form that `KeyExpressions.java` takes."""
-        names = [column.name for column in self.columns]
-        return {"name": self.name, "sql": self.sql, "columns": names, "settings": dict(self.settings)}
+        return {
+            "name": self.name,
+            "type": self.type,
+            "sql": self.sql,
+            "canonical": self.canonical,
+            "columns": [column.name for column in self.columns],
+            "settings": dict(self.settings),
+        }
 
 
 Key = str | KeyText | KeyExpression  # a key of a new index; a str is the name of a column

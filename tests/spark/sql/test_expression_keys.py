@@ -303,3 +303,50 @@ def test_sums_by_an_expression_and_by_a_column_of_its_name(spark: SparkSession, 
     for query, is_answered in queries.items():
         assert not difference(by_index(spark, query, "index only"), by_spark(spark, query)), query
         assert (told(spark, query, "index only") == ANSWERED) is is_answered, query
+
+
+def test_a_key_means_the_same_in_each_session(spark: SparkSession, database: str) -> None:
+    """A session may read TIMESTAMP as another type, and have functions and variables of its own."""
+    spark.sql(TABLE)
+    fill(spark, 0)
+    query = "SELECT hash(CAST(d AS TIMESTAMP)), count(*) FROM t GROUP BY 1"
+    with under(spark, {ZONE: "Asia/Tokyo", "spark.sql.timestampType": "TIMESTAMP_NTZ"}):
+        hive_bitmap.build(spark, "t", ["hash(CAST(d AS TIMESTAMP)) AS h"])
+        assert not difference(by_index(spark, query, "index only"), by_spark(spark, query))
+    with under(spark, {ZONE: "Asia/Tokyo"}):
+        assert not difference(by_index(spark, query, "index only"), by_spark(spark, query))
+        assert told(spark, query, "index only") == ANSWERED
+    spark.sql("DECLARE OR REPLACE VARIABLE divisor BIGINT = 7")
+    spark.sql("CREATE TEMPORARY FUNCTION hours(x TIMESTAMP) RETURNS INT RETURN hour(x)")
+    try:
+        for key, why in (("n % divisor", "divisor is not a column"), ("hours(ts)", "hours is not a function of Spark")):
+            with pytest.raises(HiveBitmapError, match=why):
+                hive_bitmap.build(spark, "t", [f"{key} AS x"])
+    finally:
+        spark.sql("DROP TEMPORARY VARIABLE divisor")
+        spark.sql("DROP TEMPORARY FUNCTION hours")
+
+
+def test_a_key_that_fails_is_computed_only_for_rows_for_which_the_query_does(
+    spark: SparkSession, database: str
+) -> None:
+    spark.sql(TABLE)
+    for start in (0, 1000):
+        spark.range(start, start + 50, 1, 1).createOrReplaceTempView("numbers")
+        spark.sql("SELECT NULL, NULL, id, 1, 'a', NULL, 2 FROM numbers").write.insertInto("t")
+    with under(spark, {ANSI: "true"}):
+        keys = ["CAST(n AS TINYINT) AS small", "CAST(n AS TINYINT) % 5 AS of_it", "n % 5 AS rest"]
+        reports = hive_bitmap.build(spark, "t", [["n", keys[0]], *keys])
+        assert [len(report.unindexed) for report in reports] == [1, 1, 1, 0]
+        for expression in ("IF(n < 100, CAST(n AS TINYINT), 0Y)", "CASE WHEN n < 100 THEN CAST(n AS TINYINT) % 5 END"):
+            for query in (
+                f"SELECT {expression} AS e, count(*) FROM t GROUP BY e",
+                f"SELECT count(*), sum({expression}) FROM t",
+                "SELECT count(*) FILTER (WHERE n < 100 AND CAST(n AS TINYINT) = 3) FROM t",
+                f"SELECT count(*) FROM t WHERE {expression} = 3",
+            ):
+                for strategy in ("", "index only"):
+                    assert not difference(by_index(spark, query, strategy), by_spark(spark, query)), query
+        query = "SELECT CAST(n AS TINYINT) AS e, count(*) FROM t WHERE n < 100 GROUP BY e"
+        assert not difference(by_index(spark, query, "index only"), by_spark(spark, query))
+        assert told(spark, query, "index only") == ANSWERED

@@ -186,10 +186,13 @@ public final class Aggregates {
         private static Weighted ofNothing(Scan scan) {
             Map<ExprId, Expression> aliases = aliases(scan.projections);
             List<Expression> grouping = new ArrayList<>();
-            for (Expression expression : Scala.list(scan.aggregate.groupingExpressions())) grouping.add(keyed(scan, inlined(expression, aliases)));
+            List<KeyExpressions.Key> keys = KeyExpressions.computedAlways(scan.aggregate, expression -> inlined(expression, aliases), scan.keys());
+            for (Expression expression : Scala.list(scan.aggregate.groupingExpressions())) {
+                grouping.add(KeyExpressions.replaced(inlined(expression, aliases), keys));
+            }
             List<NamedExpression> results = new ArrayList<>();
             for (NamedExpression result : Scala.list(scan.aggregate.aggregateExpressions())) {
-                Expression expression = keyed(scan, inlined((Expression) result, aliases));
+                Expression expression = KeyExpressions.replaced(inlined((Expression) result, aliases), keys);
                 results.add(expression instanceof NamedExpression named && named.exprId().equals(result.exprId())
                         ? named : Expressions.alias(expression, result));
             }
@@ -258,11 +261,6 @@ public final class Aggregates {
         private Attribute column(String name) {
             return scan.allWithKeys().stream().filter(column -> column.name().equalsIgnoreCase(name)).findFirst()
                     .orElseThrow(() -> new NotFromKeys(name + " is not a column of the table"));
-        }
-
-        /** Replaces the keys of indexes that are expressions by the columns that stand for them. */
-        private static Expression keyed(Scan scan, Expression expression) {
-            return KeyExpressions.replaced(expression, scan.keys());
         }
 
         /** Groups the aggregates into parts. There is a part for each key set that is in no larger key set. */
@@ -404,7 +402,7 @@ public final class Aggregates {
         private LogicalPlan countedBySpark(Part part, LogicalPlan relation) {
             LogicalPlan rows = relation;
             for (Expression conjunct : scan.conjuncts) rows = new Filter(conjunct, rows);
-            rows = KeyExpressions.with(scan.keys(), rows);
+            rows = KeyExpressions.with(scan.keys().stream().filter(key -> part.keys.contains(key.column())).toList(), rows);
             List<NamedExpression> results = new ArrayList<>(part.keys);
             results.add(Expressions.alias(Expressions.countAll(), WEIGHT));
             for (Measure measure : part.measures) {

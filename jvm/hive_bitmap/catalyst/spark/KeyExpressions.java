@@ -14,13 +14,19 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.UnaryOperator;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.analysis.FunctionRegistry;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.CaseWhen;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.EvalMode;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -30,6 +36,8 @@ import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.TimeZoneAwareExpression;
 import org.apache.spark.sql.catalyst.expressions.TryEval;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
@@ -46,6 +54,8 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
+import scala.Option;
+import scala.Tuple2;
 import scala.runtime.AbstractFunction0;
 
 /**
@@ -68,7 +78,8 @@ public final class KeyExpressions {
             "spark.sql.caseSensitive", "false",
             "spark.sql.parser.escapedStringLiterals", "false",
             "spark.sql.ansi.doubleQuotedIdentifiers", "false",
-            "spark.sql.ansi.enforceReservedKeywords", "false");
+            "spark.sql.ansi.enforceReservedKeywords", "false",
+            "spark.sql.timestampType", "TIMESTAMP_LTZ");
     private static final String PACKAGE = "org.apache.spark.sql.catalyst.expressions.";
     private static final Set<String> OF_DATES = Set.of(
             "Year", "Quarter", "Month", "DayOfMonth", "DayOfWeek", "WeekDay", "DayOfYear", "WeekOfYear");
@@ -85,6 +96,8 @@ public final class KeyExpressions {
     private static final int MAX_RESOLVED = 1000;
     private static final Map<List<Object>, Resolved> RESOLVED = new ConcurrentHashMap<>(); // by session, key, and columns
     private static final String RESERVED = "hive_bitmap"; // what the names of keys begin with, and no column that they are of
+
+    private static final String REASON = "hive_bitmap reason"; // a column that is NULL in rows of base files, as in computing.py
 
     private KeyExpressions() {}
 
@@ -144,7 +157,7 @@ public final class KeyExpressions {
             settings.put(TIME_ZONE, confOf(session).sessionLocalTimeZone());
             Expression resolved = resolved(session, sql, settings, columns);
             described.put("type", resolved.dataType().simpleString());
-            described.put("sql", Expressions.sql(resolved));
+            described.put("sql", canonical(resolved));
             for (Attribute column : Scala.list(resolved.references().toSeq())) described.withArray("columns").add(column.name());
             dependencies(resolved, settings).forEach(described.putObject("settings")::put);
         } catch (NotServed e) {
@@ -211,8 +224,11 @@ public final class KeyExpressions {
                     LogicalPlan plan = new Project(
                             Scala.<NamedExpression>seq(List.of(Expressions.alias(parsed, "key"))), new KeyCounts(Scala.seq(columns), List.of()));
                     LogicalPlan optimized = SideQuery.optimized(session, plan);
-                    if (optimized instanceof Project project && Scala.list(project.projectList()).get(0) instanceof Alias alias) return alias.child();
-                    throw new NotServed("Spark computes it by more than an expression");
+                    if (!(optimized instanceof Project project && Scala.list(project.projectList()).get(0) instanceof Alias alias)) {
+                        throw new NotServed("Spark computes it by more than an expression");
+                    }
+                    requireNames(parsed, columns);
+                    return alias.child();
                 } catch (Exception e) {
                     if (e instanceof AnalysisException) throw new NotServed(e.getMessage().lines().findFirst().orElse(e.toString()).strip());
                     throw KeyExpressions.<RuntimeException>unchecked(e);
@@ -224,8 +240,37 @@ public final class KeyExpressions {
                 ? "it has no column of the table" : refusal(normalized);
         if (refusal == null && normalized instanceof Attribute) refusal = "it is a column: leave out its name after AS";
         if (refusal == null && !isKey(normalized.dataType())) refusal = "its type is " + normalized.dataType().simpleString() + ", which is no key here";
+        if (refusal == null && normalized.exists(Scala.predicate(node -> dependsOnZone(node) && !hasZone(node, conf.sessionLocalTimeZone())))) {
+            refusal = "a function in it has a time zone of its own";
+        }
         if (refusal != null) throw new NotServed(refusal);
         return normalized;
+    }
+
+    private static boolean hasZone(Expression node, String zone) {
+        Option<String> own = ((TimeZoneAwareExpression) node).timeZoneId();
+        return own.isDefined() && own.get().equals(zone);
+    }
+
+    /** Requires that each name in the text of a key is that of a column or of Spark's own functions. Throws NotServed. */
+    private static void requireNames(Expression parsed, List<Attribute> columns) {
+        if (parsed instanceof UnresolvedAttribute named) {
+            List<String> parts = Scala.list(named.nameParts());
+            if (parts.size() != 1 || columns.stream().noneMatch(column -> column.name().equalsIgnoreCase(parts.get(0)))) {
+                throw new NotServed(named.name() + " is not a column of the table");
+            }
+        }
+        if (parsed instanceof UnresolvedFunction called) {
+            String name = String.join(".", Scala.list(called.nameParts()));
+            if (!FunctionRegistry.builtin().functionExists(new FunctionIdentifier(name))) throw new NotServed(name + " is not a function of Spark");
+        }
+        for (Expression child : Scala.list(parsed.children())) requireNames(child, columns);
+    }
+
+    /** Returns the SQL text of a key, with columns named as in the table and without its name. */
+    private static String canonical(Expression resolved) {
+        return Expressions.sql((Expression) resolved.transform(Scala.replacing(node -> node instanceof AttributeReference column
+                ? column.withQualifier(Scala.seq(List.<String>of())) : null)));
     }
 
     private static SQLConf confOf(SparkSession session) {
@@ -323,7 +368,7 @@ public final class KeyExpressions {
     /**
      * Resolves a key over the columns of a relation. Throws NotServed if this session cannot.
      *
-     * @param described the key in JSON: its {@code name}, {@code sql} and {@code settings}
+     * @param described the key in JSON: its {@code name}, {@code sql}, {@code canonical}, {@code type}, {@code columns} and {@code settings}
      */
     public static Key key(SparkSession session, JsonNode described, List<Attribute> columns) {
         Map<String, String> settings = new LinkedHashMap<>();
@@ -336,13 +381,27 @@ public final class KeyExpressions {
                 sources.stream().map(column -> List.of(column.name(), column.dataType(), column.metadata())).toList());
         Resolved cached = RESOLVED.get(resolvedBy);
         if (cached == null) {
-            cached = new Resolved(resolved(session, described.path("sql").asText(), settings, sources), sources);
+            Expression resolved = resolved(session, described.path("sql").asText(), settings, sources);
+            requireSame(resolved, described);
+            cached = new Resolved(resolved, sources);
             if (RESOLVED.size() >= MAX_RESOLVED) RESOLVED.clear();
             RESOLVED.put(resolvedBy, cached);
         }
         Expression source = cached.over(sources);
         AttributeReference column = Expressions.attribute(described.path("name").asText(), source.dataType(), true);
         return new Key(source.canonicalized(), column, source);
+    }
+
+    /**
+     * Requires that the text of a key means in this session what it meant where the index was created. It may not: the settings of
+     * sessions decide which of two functions a name is. Throws NotServed.
+     */
+    private static void requireSame(Expression resolved, JsonNode described) {
+        String now = canonical(resolved);
+        String then = described.path("canonical").asText();
+        if (!now.equalsIgnoreCase(then) || !resolved.dataType().simpleString().equals(described.path("type").asText())) {
+            throw new NotServed("it is " + now + " here and " + then + " in the index");
+        }
     }
 
     /** Returns in what a session's settings differ from those of a key; "" if they are the same. */
@@ -364,6 +423,38 @@ public final class KeyExpressions {
     /** Returns whether an expression contains the expression of a key. */
     public static boolean uses(Expression expression, Key key) {
         return expression.exists(Scala.predicate(node -> normalized(node).canonicalized().equals(key.value())));
+    }
+
+    /**
+     * Returns the keys that may stand for expressions of an aggregation. Rows of files that an index does not cover are grouped by
+     * keys, so their values are computed for each row. A key that fails for some values serves only where the aggregation, too,
+     * computes it for each row: {@code CASE WHEN n < 100 THEN CAST(n AS TINYINT) END} does not.
+     */
+    public static List<Key> computedAlways(Aggregate aggregate, UnaryOperator<Expression> inScan, List<Key> keys) {
+        List<Expression> computed = new ArrayList<>();
+        for (Expression grouping : Scala.list(aggregate.groupingExpressions())) computed.add(inScan.apply(grouping));
+        for (NamedExpression result : Scala.list(aggregate.aggregateExpressions())) {
+            for (Expression node : Scala.list(((Expression) result).collect(Scala.replacing(node -> node instanceof AggregateExpression ? node : null)))) {
+                AggregateExpression measure = (AggregateExpression) node;
+                computed.add(inScan.apply(measure.filter().isDefined() ? measure.filter().get() : measure.aggregateFunction()));
+            }
+        }
+        return keys.stream().filter(key -> !canFail(key.source()) || computed.stream().anyMatch(root -> isComputed(root, key))).toList();
+    }
+
+    /** Returns whether an expression computes a key first of all, for each row and outside of {@code TryEval}. */
+    private static boolean isComputed(Expression expression, Key key) {
+        if (normalized(expression).canonicalized().equals(key.value())) return true;
+        if (expression instanceof TryEval) return false;
+        return Scala.list(expression.children()).stream().filter(child -> !(child instanceof Literal)).findFirst()
+                .map(first -> isComputed(first, key)).orElse(false);
+    }
+
+    /** Returns whether an expression of this list fails for some values of its columns. */
+    private static boolean canFail(Expression expression) {
+        return expression.exists(Scala.predicate(node -> node instanceof Cast cast
+                ? !cannotFail(cast) && cast.evalMode() != EvalMode.LEGACY() || isTime(cast.dataType())
+                : name(node).startsWith("Trunc")));
     }
 
     /** Replaces the expressions of keys by the columns that stand for them. */
@@ -398,9 +489,11 @@ public final class KeyExpressions {
         List<Attribute> columns = Scala.list(input.output());
         List<NamedExpression> results = new ArrayList<>();
         columns.stream().filter(column -> column.name().startsWith(RESERVED)).forEach(results::add);
+        Expression isRow = new IsNull(columns.stream().filter(column -> column.name().equals(REASON)).findFirst().orElseThrow());
         for (JsonNode described : keys) {
             Key key = key(session, described, columns);
-            Expression value = new TryEval(key.source());
+            // Within CASE, Spark does not compute what several keys have in common before TryEval, where it would fail.
+            Expression value = new CaseWhen(Scala.seq(List.of(Tuple2.apply(isRow, (Expression) new TryEval(key.source())))), Option.empty());
             Expression fails = new IsNull(value);
             for (Attribute column : Scala.list(key.source().references().toSeq())) {
                 if (!hasHash(key.source())) fails = new And(fails, new IsNotNull(column)); // a hash is never NULL
