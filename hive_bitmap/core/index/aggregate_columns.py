@@ -64,9 +64,9 @@ class Aggregate:
 class Measure:
     """A column that a query aggregates, with the functions that the answer needs.
 
-    `column` is in lower case. `functions` are some of FUNCTIONS, in their order. `count` is always among them, because
-    it shows whether an index knows the values. With `may_be_key`, the answer may also come from an index that has the
-    column as a key.
+    `column` is its name as in the query. `functions` are some of FUNCTIONS, in their order. `count` is always among
+    them, because it shows whether an index knows the values. With `may_be_key`, the answer may also come from an index
+    that has the column as a key.
     """
 
     column: str
@@ -81,7 +81,7 @@ class Measure:
 
     def aggregates(self, table: Table) -> tuple[Aggregate, ...]:
         """Return the aggregates that the answer needs; none if `table` has no data column of this name."""
-        columns = [column for column in table.columns if column.name.lower() == self.column]
+        columns = [column for column in table.columns if column.name.lower() == self.column.lower()]
         return tuple(Aggregate(function, column) for column in columns for function in self.functions)
 
 

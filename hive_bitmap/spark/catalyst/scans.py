@@ -76,7 +76,7 @@ class Sums:
         """Return the sums from their JSON object."""
         measures = [
             Measure(
-                column=measure["column"].lower(),
+                column=measure["column"],
                 functions=tuple(name for name in FUNCTIONS if name in measure["functions"]),
                 may_be_key=measure["may_be_key"],
             )
@@ -106,7 +106,8 @@ class Sums:
         def is_key(measure: Measure) -> bool:
             aggregates = measure.aggregates(table)
             held = aggregates and any(holds(definition, aggregates) for definition in definitions)
-            return measure.may_be_key and (measure.column in partitioned_by or (not held and measure.column in keyed))
+            name = measure.column.lower()
+            return measure.may_be_key and (name in partitioned_by or (not held and name in keyed))
 
         moved = tuple(measure.column for measure in self.measures if is_key(measure))
         return Sums((*self.keys, *moved), tuple(measure for measure in self.measures if measure.column not in moved))

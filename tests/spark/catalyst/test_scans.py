@@ -92,7 +92,7 @@ def test_measures_that_are_keys_or_partitions_are_counted_as_keys() -> None:
         ],
     }
     sums = Sums.of(fields).by_keys_of(table, [index])
-    assert sums.keys == ("x", "k", "p")
+    assert sums.keys == ("x", "K", "P")
     assert sums.measures == (
         Measure(column="v", functions=("count", "max"), may_be_key=True),
         Measure(column="u", functions=("count", "max"), may_be_key=True),

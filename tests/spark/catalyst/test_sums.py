@@ -260,6 +260,21 @@ def test_columns_that_files_lack_or_had_otherwise(spark: SparkSession, database:
     assert is_answered(spark, "SELECT k, sum(small) FROM t GROUP BY k")
 
 
+def test_columns_of_any_name(spark: SparkSession, database: str) -> None:
+    """Names that Arrow gives to results, and capitals that have no letter of their own in lower case."""
+    spark.sql(
+        "CREATE TABLE t USING parquet AS SELECT id % 3 AS count_sum, id % 2 AS `_sum_of_n_sum`, id AS n, "
+        "id AS `İx`, id AS `ΟΣ` FROM range(20)"
+    )
+    hive_bitmap.build(spark, "t", [["count_sum", "_sum_of_n_sum"]], aggregates="n, `İx`, `ΟΣ`")
+    for text in (
+        "SELECT count_sum, sum(n), avg(`İx`), sum(`ΟΣ`), count(*) FROM t GROUP BY count_sum, _sum_of_n_sum",
+        "SELECT count_sum, count(*) FROM t GROUP BY count_sum",
+    ):
+        require_alike(spark, text)
+        assert is_answered(spark, text)
+
+
 def test_averages_are_added_up_as_spark_does(spark: SparkSession, database: str) -> None:
     """Spark averages decimals of up to 11 digits in doubles, which near a tie differ from decimals."""
     spark.sql(

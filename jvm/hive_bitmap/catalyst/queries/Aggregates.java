@@ -259,7 +259,7 @@ public final class Aggregates {
         }
 
         private Attribute column(String name) {
-            return scan.allWithKeys().stream().filter(column -> column.name().equalsIgnoreCase(name)).findFirst()
+            return scan.allWithKeys().stream().filter(column -> column.name().equals(name)).findFirst()
                     .orElseThrow(() -> new NotFromKeys(name + " is not a column of the table"));
         }
 
