@@ -32,10 +32,10 @@ def options() -> tuple[str, ...]:
 
 
 def place() -> Path | None:
-    """Return the path of the archive for the current Java and jars.
+    """Return where the archive for the current Java and jars belongs.
 
-    The path lacks size and suffix. Return None if no archive can be made for this Java and these jars, or if the user
-    has switched archives off.
+    The path lacks the ending `-SIZE.jsa`, which `named` adds, and the archive need not exist. Return None if no archive
+    can be made for this Java and these jars, or if the user has switched archives off.
     """
     folder, spark_home = _folder(), _spark_home()
     if folder is None or spark_home is None or "SPARK_REMOTE" in os.environ:

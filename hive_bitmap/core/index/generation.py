@@ -302,7 +302,7 @@ def superseded(
 
     `folders` are generations, and `live` has the folders that are in use. A generation may be deleted if it is not in
     `live`, and is ORPHANED, or REPLACED for at least `grace_seconds`. A COMPLETE generation that is not in `live` is
-    retired: its grace period begins now.
+    retired here: its grace period begins now. If `grace_seconds` is 0, it may be deleted at once.
     """
     unused = [folder for folder in folders if folder not in live]
     usages = [

@@ -9,9 +9,9 @@ of the generations identify such an index.
 If the table of an index is renamed and the files of the table stay, the index keeps its root. Then the marker of the
 root gets the new name. Generations with the former name in their markers are recognised by the id.
 
-A copy of a metastore has the same tables with the same ids, so the marker names the metastore, too. Only sessions of
-the named metastore write or delete in the root. In a copy of the metastore, the next rebuild gives the index another
-root.
+A copy of a metastore has the same tables with the same ids, so the marker names the metastore, too. Sessions of another
+metastore neither write nor delete in the root, and a session whose metastore is unknown does not delete there. In a
+copy of the metastore, the next rebuild gives the index another root.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ COMPUTED = pa.schema(
         ("tail_crc32", pa.int64()),
         ("part", pa.string()),  # a scratch file in the same folder; empty for a file without rows
         ("reason", pa.string()),  # why the columns could not be read; empty if they were
-        ("failed", pa.list_(pa.string())),  # the names of the expressions that could not be computed for each row
+        ("failed", pa.list_(pa.string())),  # the names of the expressions that fail for at least one row
     ]
 )
 

@@ -29,6 +29,7 @@ class Reason(str, Enum):
     NOT_SELECTIVE = "not_selective", "a full scan costs no more"
     LIMIT = "limit", "Spark stops after the first rows, which it finds at once"
     TOO_LARGE = "too_large", "the keys of an answer would take more memory than hive_bitmap.answer_bytes"
+    NOT_EXACT = "not_exact", "sums of such large numbers may depend on the order of the rows, or overflow"
     TOO_SMALL = "too_small", "Spark reads all of it in less time than planning takes"
     UNSUPPORTED = "unsupported", "the table, its layout or a setting of the session is not supported"
     POSITIONS = "positions", "the result depends on the positions of rows, as with a sample or rand()"

@@ -50,8 +50,8 @@ def merged(segments: Sequence[Sized], *, all_small: bool = False) -> list[list[i
     """Return groups of neighbouring segments to merge.
 
     A group is a list of positions in `segments`. It has two or more segments, which all have the same `readers`.
-    Neighbours follow each other in the order of `place`. With `all_small`, tiers are ignored, and neighbours are merged
-    up to the maximum size.
+    Neighbours follow each other in the order of `place`. By default, TIER_FACTOR or more neighbours of one tier are
+    merged. With `all_small`, neighbours are merged whatever their tiers. No group has more bytes than `largest` allows.
     """
     most = largest(sum(segment.bytes for segment in segments))
     groups: list[list[int]] = []

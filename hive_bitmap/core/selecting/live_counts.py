@@ -69,8 +69,8 @@ def _may_count_deleted(lookup: Lookup, result: LookupResult) -> Flags:
 def _are_deletes_known(lookup: Lookup, deleted_rows: Mapping[str, DeletedRows]) -> Flags:
     """Return for each file of a lookup whether its deleted rows are known.
 
-    `deleted_rows` has what was read, by path of the file. Deleted rows are known if their numbers were read, and are
-    numbers of rows of the file.
+    `deleted_rows` has what was read, by path of the file. They are known if their positions in the file were read, and
+    the file has rows at these positions.
     """
     unit = lookup.unit
     rows = np.bincount(unit.file, unit.rows, len(unit.paths))

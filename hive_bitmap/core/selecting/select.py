@@ -243,7 +243,7 @@ class _Evaluation:
         return selection.and_not(selected, deleted_bits(self.unit, self.layout))
 
     def deleted_counts(self, predicate: Predicate) -> Longs:
-        """Count the deleted rows of each block for which the predicate may be TRUE."""
+        """Count, for each block, the deleted rows of the block that may satisfy the predicate."""
         deleted = deleted_bits(self.unit, self.layout)
         selected = self.rows_of(predicate, selection.any_in(deleted, self.layout), deleted)
         return selection.counts(deleted if selected is None else selected & deleted, self.layout)

@@ -95,7 +95,8 @@ class Options:
     def with_prefixes(self, *prefixes: str) -> dict[str, str]:
         """Return the settings whose names begin with one of the prefixes.
 
-        Names are compared and returned without PREFIX.
+        A setting that a session gives as PREFIX + NAME counts, and is returned, as NAME. The `prefixes` stay in the
+        returned names.
         """
         names = {name.removeprefix(PREFIX) for name, _ in self.items}
         return {name: self.get(name) for name in sorted(names) if name.startswith(prefixes)}

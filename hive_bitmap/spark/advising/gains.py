@@ -176,10 +176,10 @@ def _selected(table: TableFigures, test: ColumnTest | None) -> tuple[float, floa
 
 
 def _share(tally: Tally, columns: Sequence[Column]) -> float:
-    """Return the share of a table's bytes that is in the columns of an average query.
+    """Return the share of a table's bytes that the columns read by an average query take.
 
-    The columns are those that the query reads, and count with all their rows. `tally` has the figures of the queries of
-    one shape, over which the average is taken. `columns` are all columns of the table.
+    A column counts as if the query read all its rows. The average is over the queries in `tally`, which have one shape.
+    `columns` are all columns of the table, also those that no query reads.
     """
     by_name = {column.name.lower(): column for column in columns}
     counted_columns = [(by_name[name], queries) for name, queries in tally.columns.items() if name in by_name]

@@ -53,7 +53,8 @@ def _is_new(columns: Columns, indexed: Collection[Columns]) -> bool:
 def answers(shape: Shape, indexes: Collection[Columns]) -> bool:
     """Return whether these indexes can answer the aggregation of a shape.
 
-    For each key set, one index must have all columns. A tested column may be in any index.
+    For each of `shape.key_sets`, a single index must have all columns of the set. Each tested column must be in some
+    index.
     """
     if shape.key_sets is None:
         return False

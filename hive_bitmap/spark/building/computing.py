@@ -169,7 +169,8 @@ def _rows(path: str, columns: Sequence[Column], options: ReadOptions) -> Iterato
 def write(batches: Iterable[pa.RecordBatch], names: Sequence[str], folder: str) -> Iterator[pa.RecordBatch]:
     """Inside a task: write the keys of each file to a scratch file.
 
-    Yield the path, the name of the scratch file, the reason why the file has no keys, and the keys that fail for a row.
+    Yield a row for each base file: its path; the name of its scratch file, "" if no values were written; why its
+    columns could not be read, "" if they were; and the names of the expressions that fail for at least one of its rows.
     """
     schema = pa.schema([("path", pa.string()), ("part", pa.string()), ("reason", pa.string()), ("failed", _NAMES)])
     for path, runs in groupby(_runs(batches), key=lambda run: run[0]):

@@ -14,8 +14,8 @@ Each module has a few entry points. All modules change the metastore first, and 
   So a SQL query of the index table may miss rows for a moment, but never sees rows twice.
 * `index/generation` determines the state of a folder (`State`) from its markers alone: building, complete, replaced,
   orphaned, or unknown, if no marker can be read. Code that deletes (`maintaining/clean`, the next build, a drop) first
-  determines since when nobody can have needed the folder, and then which folders the metastore references. In the other
-  order, a build could publish the folder and end between the two steps.
+  reads the state of each folder, and how long the folder has been unused, and only then asks which folders the
+  metastore references. In the other order, a build could publish the folder and end between the two steps.
 * `index/deletion` is the only code that deletes. It compares the id in the marker of the root (`index/roots`), then the
   id in the marker of the generation, with the id of the index. It deletes files by the names that builds of this index
   gave them (`table_schema.shard_name` begins with the token of the generation, and the marker lists the linked shards),

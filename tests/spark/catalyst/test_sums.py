@@ -319,3 +319,21 @@ def test_empty_tables_and_sums_that_may_overflow(spark: SparkSession, database: 
         with under(spark, {"spark.sql.ansi.enabled": ansi}):
             for text in [*texts, *(text.replace("sum(", "try_sum(").replace("try_try_", "try_") for text in texts)]:
                 require_alike(spark, text)
+
+
+def test_a_sum_that_is_not_proved_costs_the_time_of_the_index_once(
+    spark: SparkSession, database: str, questions: list[Any]
+) -> None:
+    spark.sql("CREATE TABLE t USING parquet AS SELECT int(id % 7) AS k, (1L << 61) + id * 3 AS b, id AS n, "
+              "sha2(string(id), 256) AS note FROM range(0, 400000, 1, 2)")  # fmt: skip
+    hive_bitmap.build(spark, "t", ["k"], aggregates="b, n")
+    texts = ["SELECT k, avg(b) FROM t GROUP BY k", "SELECT k, avg(n) FROM t GROUP BY k"]
+    wanted = [by_spark(spark, text) for text in texts]
+    asked = []
+    with indexed(spark):
+        for text, answered in zip(2 * texts, 2 * wanted, strict=True):
+            assert not difference(answer(frame(spark, text)), answered), text
+            asked.append(len(questions))
+    assert asked[0] > 0 and asked[1] > asked[0], "both are asked at first"
+    assert asked[2] == asked[1], "averages of such numbers are left to Spark"
+    assert asked[3] > asked[2], "others are not"

@@ -138,6 +138,11 @@ public final class Verdicts {
         scans.put(scan, new Verdict(reason, files, lasting ? null : System.nanoTime() + TTL_NANOSECONDS, version, prices));
     }
 
+    /** Returns the version of Python's prices. */
+    public static long prices() {
+        return prices;
+    }
+
     /** Sets the version of Python's prices. Verdicts that depend on other prices end. */
     public static void pricesAre(long version) {
         prices = version;

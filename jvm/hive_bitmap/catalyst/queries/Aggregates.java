@@ -9,6 +9,7 @@ import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import hive_bitmap.catalyst.lake.IcebergTables;
 import hive_bitmap.catalyst.python.Settings;
+import hive_bitmap.catalyst.python.Verdicts;
 import hive_bitmap.catalyst.spark.Allowlist;
 import hive_bitmap.catalyst.spark.AnswerSize;
 import hive_bitmap.catalyst.spark.ArrowRows;
@@ -327,7 +328,8 @@ public final class Aggregates {
         /**
          * Computes the aggregation from Python's counts of the keys. Returns null if Python has no counts, if a sum over keys may
          * differ from the sum over rows, or if the session has written the table since the query was planned. (Spark, too, decides
-         * which files it reads when it first executes a plan.) {@code decision} is the id of the decision in Python.
+         * which files it reads when it first executes a plan.) If a sum may differ, the scan is left alone for a while, because the
+         * time of the index was lost. {@code decision} is the id of the decision in Python.
          */
         List<InternalRow> rows(SparkSession session, String decision) throws JsonProcessingException {
             if (scan.listing() != null && scan.listing().isOutdated()) return null;
@@ -343,7 +345,10 @@ public final class Aggregates {
                 boolean isExact = part.aggregates.stream().allMatch(aggregate -> part.measureOf(aggregate) == null
                         ? KeyAggregates.isExact(aggregate, input, part.keys.size(), keys.rows())
                         : isExact(aggregate, part.measureOf(aggregate), input, keys.rows()));
-                if (!isExact) return null;
+                if (!isExact) {
+                    scan.addVerdict("not_exact", false, Verdicts.version(), Verdicts.prices());
+                    return null;
+                }
                 rowsOfParts.add(aggregated(session, part, keys));
             }
             List<Attribute> output = new ArrayList<>(groupOutput());
