@@ -102,6 +102,7 @@ def require_answers(spark: SparkSession, expression: str, key: str) -> None:
     assert key in REWRITTEN or told(spark, rows, "rows") == NARROWED, f"{key}: {rows}"
 
 
+@pytest.mark.turn(3)
 @pytest.mark.parametrize("zone", ["America/St_Johns", "UTC", "Asia/Kathmandu"])
 def test_each_function_is_answered_as_by_spark(spark: SparkSession, database: str, zone: str) -> None:
     spark.sql(TABLE)
