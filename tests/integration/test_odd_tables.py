@@ -46,7 +46,7 @@ from tests.asking import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.turn(3)
+pytestmark = pytest.mark.turn(4)
 
 DIRECT = ("rows", "blocks")
 SCANS = (*DIRECT, "files")

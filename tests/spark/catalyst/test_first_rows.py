@@ -27,6 +27,7 @@ from tests.contract import contract
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.turn(2)
 FILES = 8
 BOUNDED = "the others are not read"  # what explain says of a scan whose blocks were left out
 COLUMNS = {
@@ -346,6 +347,7 @@ class TestRandom:
     KEYS = ("id", "day", "at", "n", "tied", "local", "small")
 
     @pytest.mark.random
+    @pytest.mark.turn(1)
     def test_first_rows_are_sparks(self, spark: SparkSession, database: str, seed: int) -> None:
         rng = random.Random(seed)
         self.make(spark, rng)

@@ -16,6 +16,7 @@ from tests.asking import answer, frame, indexed, require_alike_now
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.turn(2)
 KIND = ("file:/w", "parquet")
 HALF = "SELECT id, note FROM t WHERE k >= {} AND length(note) < 9"  # of many rows, none is passed on
 FEW = "SELECT id, note FROM t WHERE id = {}"

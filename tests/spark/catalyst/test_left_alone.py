@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 HALF = "SELECT note FROM t WHERE k = 1"
 ROWS = "SELECT CAST(id % 2 AS int) AS k, sha2(string(id), 512) AS note, id % 3 AS p FROM range(0, {}, 1, 2)"
 
+pytestmark = pytest.mark.turn(2)
+
 
 @pytest.fixture(params=["flat", "partitioned"])
 def table(spark: SparkSession, database: str, request: pytest.FixtureRequest) -> str:

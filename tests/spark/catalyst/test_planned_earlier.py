@@ -21,7 +21,7 @@ from tests.contract import contract
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.turn(3)
+pytestmark = pytest.mark.turn(4)
 
 COLUMNS = "id BIGINT, k BIGINT, pad STRING"
 TABLES = {

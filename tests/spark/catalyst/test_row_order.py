@@ -16,7 +16,7 @@ from tests.spark.catalyst.split_tables import SETTINGS, SplitTable
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.turn(2)
+pytestmark = pytest.mark.turn(3)
 
 SIZES = (2000, 9000, 4000, 600, 7000)
 QUERIES = (
@@ -203,7 +203,7 @@ CACHED = {
 }
 
 
-@pytest.mark.turn(3)
+@pytest.mark.turn(4)
 @pytest.mark.parametrize("name", CACHED)
 def test_samples_of_what_is_cached(spark: SparkSession, table: SplitTable, name: str) -> None:
     """A seed draws by partitions, of the cached rows as well."""

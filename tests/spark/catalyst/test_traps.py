@@ -33,7 +33,7 @@ from tests.spark.catalyst import warehouse
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.turn(3)
+pytestmark = pytest.mark.turn(4)
 
 N = "narrowed"
 ALIKE = [
