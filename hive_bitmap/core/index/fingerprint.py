@@ -9,7 +9,7 @@ change of the file exceeds the resolution of the clock. Git's document technical
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.core import stores
+from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.stores import IMMUTABLE, FileStatus
 from hive_bitmap.errors import Undecodable
 
@@ -120,6 +121,21 @@ def take(path: str) -> Fingerprint:
         time.sleep(wait)
         status, crc = stores.status_and_crc(path)
     return Fingerprint(path=path, size=status.size, mtime_ms=status.mtime_ms, etag=status.etag, tail_crc32=crc)
+
+
+def take_all(paths: Iterable[str]) -> dict[str, Fingerprint]:
+    """Take the fingerprints of files, by path.
+
+    Files that are missing, or of which no fingerprint can be taken, are left out.
+    """
+    return {taken.path: taken for taken in map_parallel(_if_possible, paths) if taken is not None}
+
+
+def _if_possible(path: str) -> Fingerprint | None:
+    try:
+        return take(path)
+    except (FileNotFoundError, Undecodable):
+        return None
 
 
 def _resolution(status: FileStatus) -> float:

@@ -7,9 +7,7 @@ that has changed since then has no such values.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -21,18 +19,13 @@ from hive_bitmap.core.formats.calendar_checks import as_keys
 from hive_bitmap.core.formats.key_values import KeyColumn, converted
 from hive_bitmap.core.index import deletion
 from hive_bitmap.core.index.definition import Definition
-from hive_bitmap.core.index.fingerprint import Fingerprint
-from hive_bitmap.core.indexing.staged_values import ReadOptions, part_rows
+from hive_bitmap.core.indexing.staged_values import FINGERPRINTS, ReadOptions, part_rows, read_list
 from hive_bitmap.errors import FileChanged, Undecodable
 
 LIST = deletion.COMPUTED_LIST  # file in the staging folder, with schema COMPUTED
 COMPUTED = pa.schema(
     [
-        ("path", pa.string()),
-        ("size", pa.int64()),
-        ("mtime_ms", pa.int64()),
-        ("etag", pa.string()),
-        ("tail_crc32", pa.int64()),
+        *FINGERPRINTS,
         ("part", pa.string()),  # a scratch file in the same folder; empty for a file without rows
         ("reason", pa.string()),  # why the columns could not be read; empty if they were
         ("failed", pa.list_(pa.string())),  # the names of the expressions that fail for at least one row
@@ -84,20 +77,13 @@ class KeyReader:
 
 
 def _parts(definition: Definition, folder: str, path: str) -> tuple[pq.ParquetFile, ...]:
-    computed = _computed(folder).get(path)
+    computed = read_list(f"{folder}/{LIST}").get(path)
     if computed is None or not computed[0].confirmed():
         raise FileChanged("it was added or changed while Spark computed its keys")
-    _, part, reason, failed = computed
-    if reason:
-        raise Undecodable(reason)
+    values = computed[1]
+    if values["reason"]:
+        raise Undecodable(values["reason"])
     for expression in definition.expressions:
-        if expression.name in failed:
+        if expression.name in values["failed"]:
             raise Undecodable(f"{expression.sql} fails for a row")
-    return (pq.ParquetFile(stores.open_input(f"{folder}/{part}")),) if part else ()
-
-
-@lru_cache(maxsize=8)
-def _computed(folder: str) -> dict[str, tuple[Fingerprint, str, str, Sequence[str]]]:
-    with stores.open_input(f"{folder}/{LIST}") as source:
-        rows = pq.ParquetFile(source).read(use_threads=False).to_pylist()
-    return {row["path"]: (Fingerprint.of(row), row["part"], row["reason"], row["failed"]) for row in rows}
+    return (pq.ParquetFile(stores.open_input(f"{folder}/{values['part']}")),) if values["part"] else ()

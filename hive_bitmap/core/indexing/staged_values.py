@@ -7,9 +7,10 @@ values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,16 +28,18 @@ from hive_bitmap.core.index.table_schema import key_columns
 from hive_bitmap.errors import FileChanged, Undecodable
 
 LIST = deletion.STAGED_LIST  # file in the staging folder, with schema STAGED: the base files that Spark has read
-STAGED = pa.schema(
+# The first columns of a list of base files: their fingerprints.
+FINGERPRINTS = pa.schema(
     [
         ("path", pa.string()),
         ("size", pa.int64()),
         ("mtime_ms", pa.int64()),
         ("etag", pa.string()),
         ("tail_crc32", pa.int64()),
-        ("parts", pa.list_(pa.string())),  # scratch files in the same folder, in row order
     ]
 )
+# `parts` are scratch files in the same folder, in row order.
+STAGED = FINGERPRINTS.append(pa.field("parts", pa.list_(pa.string())))
 
 
 @dataclass(frozen=True)
@@ -74,11 +77,12 @@ class StagedFormat(EngineFormat):
         Raise FileNotFoundError or Undecodable. Raise FileChanged if Spark has not read the current state of the file.
         """
         stores.status(path)
-        staged_file = _staged(self.folder).get(path)
-        if staged_file is None or not staged_file[0].confirmed():
+        staged = read_list(f"{self.folder}/{LIST}").get(path) if self.folder else None
+        if staged is None or not staged[0].confirmed():
             raise FileChanged("it was added or changed while Spark read the table")
-        parts = tuple(pq.ParquetFile(stores.open_input(f"{self.folder}/{name}")) for name in staged_file[1])
-        handle = StagedHandle(path, _blocks(self.name, staged_file[0]), parts)
+        taken, values = staged
+        parts = tuple(pq.ParquetFile(stores.open_input(f"{self.folder}/{name}")) for name in values["parts"])
+        handle = StagedHandle(path, _blocks(self.name, taken), parts)
         records = int(handle.blocks.rows.sum())
         if handle.rows != records:
             raise Undecodable(f"Spark reads {handle.rows:,} rows of its {records:,} records")
@@ -143,13 +147,22 @@ def part_rows(parts: Sequence[pq.ParquetFile], first: int, count: int, names: li
     return pa.concat_tables(pieces)
 
 
-@lru_cache(maxsize=8)
-def _staged(folder: str) -> dict[str, tuple[Fingerprint, list[str]]]:
-    if not folder:
-        return {}
-    with stores.open_input(f"{folder}/{LIST}") as source:
+def write_list(path: str, schema: pa.Schema, files: Iterable[tuple[Fingerprint, Mapping[str, Any]]]) -> None:
+    """Write a list of base files, which tasks read by `read_list`.
+
+    `schema` has the FINGERPRINTS, then other columns, whose values `files` has beside each fingerprint.
+    """
+    table = pa.Table.from_pylist([asdict(taken) | dict(values) for taken, values in files], schema)
+    with stores.open_output(path, private=True) as sink:
+        pq.write_table(table, sink)
+
+
+@lru_cache(maxsize=16)
+def read_list(path: str) -> Mapping[str, tuple[Fingerprint, Mapping[str, Any]]]:
+    """Return the fingerprint and the row of each base file in a list, by the path of the base file."""
+    with stores.open_input(path) as source:
         rows = pq.ParquetFile(source).read(use_threads=False).to_pylist()
-    return {row["path"]: (Fingerprint.of(row), row["parts"]) for row in rows}
+    return {row["path"]: (Fingerprint.of(row), row) for row in rows}
 
 
 @lru_cache(maxsize=64)

@@ -26,10 +26,8 @@ from hive_bitmap.core.columns import Column, KeyExpression
 from hive_bitmap.core.formats.key_values import arrow_type
 from hive_bitmap.core.index import fingerprint
 from hive_bitmap.core.index.definition import Definition
-from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.indexing.computed_keys import COMPUTED, LIST
-from hive_bitmap.core.indexing.staged_values import ReadOptions
-from hive_bitmap.core.parallel import map_parallel
+from hive_bitmap.core.indexing.staged_values import ReadOptions, write_list
 from hive_bitmap.core.table_info import Table, quote
 from hive_bitmap.errors import BuildFailed, FileChanged, Undecodable, Unsupported
 from hive_bitmap.spark.building.build_job import WorkerDied
@@ -62,7 +60,7 @@ def compute(
     were defined.
     """
     expressions = list({e.name: e for definition in definitions for e in definition.expressions}.values())
-    prints = {taken.path: taken for taken in map_parallel(_fingerprint, sorted(files)) if taken is not None}
+    prints = fingerprint.take_all(sorted(files))
     sources = list(dict.fromkeys(column for expression in expressions for column in expression.columns))
     try:
         values = _evaluated(spark, list(prints), sources, expressions, options)
@@ -73,23 +71,8 @@ def compute(
     except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
         failed = WorkerDied if is_worker_death(e) else BuildFailed
         raise failed(f"Spark cannot compute the keys of table {base.full_name}: {failure(spark, e)}") from e
-    of_path = {path: (part, reason, failed) for path, part, reason, failed in rows}
-    listed = [
-        (f.path, f.size, f.mtime_ms, f.etag, f.tail_crc32, *of_path[f.path])
-        for f in prints.values()
-        if f.path in of_path
-    ]
-    table = pa.Table.from_pylist([dict(zip(COMPUTED.names, row, strict=True)) for row in listed], COMPUTED)
-    with stores.open_output(f"{folder}/{LIST}", private=True) as sink:
-        pq.write_table(table, sink)
-
-
-def _fingerprint(path: str) -> Fingerprint | None:
-    """Return the fingerprint of a file; None if it is missing or has none."""
-    try:
-        return fingerprint.take(path)
-    except (FileNotFoundError, Undecodable):
-        return None
+    of_path = {row["path"]: row.asDict() for row in rows}
+    write_list(f"{folder}/{LIST}", COMPUTED, [(f, of_path[f.path]) for f in prints.values() if f.path in of_path])
 
 
 def _evaluated(

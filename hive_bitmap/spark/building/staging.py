@@ -22,15 +22,13 @@ from hive_bitmap.core import stores
 from hive_bitmap.core.formats import LAYOUTS
 from hive_bitmap.core.index import deletion, fingerprint, generation, markers, roots
 from hive_bitmap.core.index.definition import Definition
-from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.indexing.segment_change import Change
-from hive_bitmap.core.indexing.staged_values import LIST, STAGED, ReadOptions
+from hive_bitmap.core.indexing.staged_values import LIST, STAGED, ReadOptions, write_list
 from hive_bitmap.core.listings.file_listing import format_of, why_unsupported
-from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.stores.paths import parent
 from hive_bitmap.core.table_info import Table, Values, quote, string_expression
-from hive_bitmap.errors import BuildFailed, Undecodable, Unsupported
+from hive_bitmap.errors import BuildFailed, Unsupported
 from hive_bitmap.spark.building.computing import compute
 from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.metastore.base_files import Source
@@ -155,7 +153,7 @@ def _no_place(base: Table, error: OSError) -> Unsupported:
 
 def _stage(spark: SparkSession, base: Table, sources: Sequence[Source], columns: Sequence[str], folder: str) -> None:
     files = [file.path for source in sources for file in source.files]
-    prints = {taken.path: taken for taken in map_parallel(_fingerprint, files) if taken is not None}
+    prints = fingerprint.take_all(files)
     try:
         task = with_store_settings(spark, write, folder=folder)
         rows = worker_python.map_in_arrow(_values(spark, base, sources, columns), task, PARTS).collect()
@@ -165,24 +163,8 @@ def _stage(spark: SparkSession, base: Table, sources: Sequence[Source], columns:
     for path, start, part in rows:
         if path in parts:
             parts[path][start] = part  # partitions that share a folder give the same split more than once
-    listed = [
-        (f.path, f.size, f.mtime_ms, f.etag, f.tail_crc32, [parts[f.path][start] for start in sorted(parts[f.path])])
-        for f in prints.values()
-    ]
-    table = pa.Table.from_pylist([dict(zip(STAGED.names, row, strict=True)) for row in listed], STAGED)
-    with stores.open_output(f"{folder}/{LIST}", private=True) as sink:
-        pq.write_table(table, sink)
-
-
-def _fingerprint(path: str) -> Fingerprint | None:
-    """Return the fingerprint of a file.
-
-    Return None if the file is missing or if no fingerprint can be taken.
-    """
-    try:
-        return fingerprint.take(path)
-    except (FileNotFoundError, Undecodable):
-        return None
+    of_path = {path: {"parts": [starts[start] for start in sorted(starts)]} for path, starts in parts.items()}
+    write_list(f"{folder}/{LIST}", STAGED, [(taken, of_path[path]) for path, taken in prints.items()])
 
 
 def _values(spark: SparkSession, base: Table, sources: Sequence[Source], columns: Sequence[str]) -> DataFrame:
