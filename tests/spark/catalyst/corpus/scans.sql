@@ -82,9 +82,9 @@ SELECT sale_id FROM sales WHERE store_id = 7 ORDER BY sale_id LIMIT 5 /* total *
 SELECT sale_id FROM sales WHERE store_id = 7 ORDER BY sale_id DESC LIMIT 5 OFFSET 3 /* total */ /* rows: sales */;
 SELECT sale_id, amount FROM sales WHERE channel = 'store' ORDER BY amount DESC NULLS LAST, sale_id LIMIT 10 /* total */ /* rows: sales */;
 SELECT count(*) FROM (SELECT 1 FROM sales WHERE store_id = 3 LIMIT 7) /* rows: sales */;
-SELECT sale_id FROM sales WHERE store_id = 6 AND channel = 'web' SORT BY sale_id /* rows: sales */;
+SELECT sale_id FROM sales WHERE store_id = 6 AND channel = 'web' SORT BY sale_id;
 SELECT sale_id FROM sales WHERE store_id = 6 AND channel = 'store' DISTRIBUTE BY item_id /* rows: sales */;
-SELECT sale_id FROM sales WHERE store_id = 6 AND channel = 'phone' CLUSTER BY item_id /* rows: sales */;
+SELECT sale_id FROM sales WHERE store_id = 6 AND channel = 'phone' CLUSTER BY item_id;
 SELECT sold_at, sale_id FROM sales WHERE sold_at >= TIMESTAMP '2024-11-01 00:00:00' AND store_id = 1 /* rows: sales */;
 SELECT hour(sold_at) AS h, sale_id FROM sales WHERE day = DATE '2024-02-03' /* rows: sales */;
 SELECT struct(*) AS everything FROM sales WHERE item_id = 55 /* rows: sales */;
