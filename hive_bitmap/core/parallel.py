@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
+from itertools import islice
 from typing import TypeVar
 
 THREADS = 16  # requests of a client that stores serve at once; local disks need fewer
@@ -46,6 +47,21 @@ def prefetched(function: Callable[[Item], Result], items: Iterable[Item], most: 
             waiting.append(pool.submit(copy_context().run, function, item))
         while waiting:
             yield waiting.popleft().result()
+
+
+def ahead(items: Iterator[Item], pool: ThreadPoolExecutor) -> Iterator[Item]:
+    """Yield the items of an iterator; the pool computes the next item while the caller works on one.
+
+    Raises the error of the iterator.
+    """
+
+    def following() -> Future[list[Item]]:
+        return pool.submit(copy_context().run, lambda: list(islice(items, 1)))
+
+    waiting = following()
+    while found := waiting.result():
+        waiting = following()
+        yield found[0]
 
 
 def batches(items: Iterable[Item], weight: Callable[[Item], float], most: int, heaviest: float) -> Iterator[list[Item]]:

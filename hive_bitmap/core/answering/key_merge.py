@@ -1,8 +1,9 @@
 """Merge the sorted keys of all shards, to count keys that are too many to hold.
 
-A shard is sorted by its first key column. So the keys of all shards are merged by the key itself, and only a row group
-of each shard is in memory. Two results are computed from the merged keys: a summary of a column, and the groups with
-the most or the fewest rows. Each result needs all rows of a key, so nothing of a shard is left out before the merge.
+A shard is sorted by its first key column. So the keys of all shards are merged by the key itself, and only two row
+groups of each shard are in memory: one is merged while the next is read. Two results are computed from the merged keys:
+a summary of a column, and the groups with the most or the fewest rows. Each result needs all rows of a key, so nothing
+of a shard is left out before the merge.
 
 A query that accepts any groups needs no merge: row groups are read until enough keys are found.
 """
@@ -10,9 +11,11 @@ A query that accepts any groups needs no merge: row groups are read until enough
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +28,7 @@ from hive_bitmap.core.answering.index_rows import COUNT, INCONSISTENT, index_row
 from hive_bitmap.core.answering.tally import merge_counts
 from hive_bitmap.core.bitmaps import selection
 from hive_bitmap.core.index import lookup as shards
+from hive_bitmap.core.parallel import ahead
 from hive_bitmap.core.predicates.nodes import TRUE, Predicate, columns_of
 from hive_bitmap.core.selecting.candidates import Lookup
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
@@ -34,7 +38,8 @@ from hive_bitmap.errors import CorruptIndex
 
 Bits = npt.NDArray[np.uint8]
 FEW_KEYS = 10_000  # up to this many distinct keys, `tally` counts
-MOST_SHARDS = 128  # most shards that are merged; a row group of each takes some 2 MB
+MOST_SHARDS = 128  # most shards that are merged; two row groups of each take some 4 MB
+READERS = 2  # threads that read the next row groups of shards during a merge
 MOST_ROWS = 1 << 30  # most rows of all units; their selections take a bit a row
 HELD_ROWS = 1 << 16  # groups that are collected before the last ones are dropped
 _UNSORTED = "its keys are not sorted"
@@ -158,11 +163,12 @@ def merge(runs: Sequence[Iterator[pa.Table]], field: pa.Field) -> Iterator[pa.Ta
     `field` is the column of the keys. A run yields tables of distinct keys in ascending order. A table may begin with
     the last key of the preceding table.
     """
-    sorted_runs = [_Run(run) for run in runs]
-    while alive := [run for run in sorted_runs if run.table is not None]:
-        bound = pc.min(pa.array([run.table[0][-1] for run in alive if run.table is not None], field.type))
-        pieces = [piece for run in alive for piece in run.take_until(bound)]
-        yield pieces[0] if len(pieces) == 1 else merge_counts(pieces)
+    with ThreadPoolExecutor(READERS) as pool:
+        sorted_runs = [_Run(ahead(run, pool)) for run in runs]
+        while alive := [run for run in sorted_runs if run.table is not None]:
+            bound = pc.min(pa.array([run.table[0][-1] for run in alive if run.table is not None], field.type))
+            pieces = [piece for run in alive for piece in run.take_until(bound)]
+            yield pieces[0] if len(pieces) == 1 else merge_counts(pieces)
     if nulls := sum(run.nulls for run in sorted_runs):
         yield pa.table([pa.nulls(1, field.type), [nulls]], pa.schema([field, (COUNT, pa.int64())]))
 
@@ -193,7 +199,7 @@ class _CountedUnit:
             bits = selection.everything(self._layout) if selected.bits is None else selected.bits
             self.counted = partial(self._selected_rows, bits)
             self._expected = selection.counts(bits, self._layout)
-        self._counted = np.zeros(len(self._expected), np.int64)
+        self._counted, self._adding = np.zeros(len(self._expected), np.int64), Lock()
 
     @property
     def shards(self) -> tuple[tuple[str, int], ...]:
@@ -234,7 +240,9 @@ class _CountedUnit:
         `places` has an item for each of `counts`: the number of a block in the unit if the lookup has a predicate, else
         the number of a file in the unit.
         """
-        self._counted += np.bincount(places, counts, len(self._counted)).astype(np.int64)
+        added = np.bincount(places, counts, len(self._counted)).astype(np.int64)
+        with self._adding:  # shards are read in threads
+            self._counted += added
 
     def require_complete(self) -> None:
         """Raise CorruptIndex unless each selected row was counted once."""
