@@ -41,8 +41,9 @@ def _rows(context: click.Context, parameter: click.Parameter, value: str) -> int
 @click.option("--repeats", default=5, show_default=True, type=click.IntRange(1), help="Timed turns of each engine.")
 @click.option("--cores", default=os.cpu_count() or 1, show_default=True, type=click.IntRange(1), help="Cores to use.")
 @click.option("--copy", "copies", multiple=True, type=click.Choice(list(data.COPIES)), help="Ask such a copy too.")
+@click.option("--learn", is_flag=True, help="Let prices learn, as by default; otherwise everyone has the same ones.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write raw figures here.")
-def main(rows: int, repeats: int, cores: int, copies: tuple[str, ...], json_file: Path | None) -> None:
+def main(rows: int, repeats: int, cores: int, copies: tuple[str, ...], learn: bool, json_file: Path | None) -> None:
     """Measure hive_bitmap beside Spark and DuckDB over the same files, in turns, and judge the targets.
 
     The data are made in ./bench-warehouse and kept for the next run with as many rows. Exit status 1 where an answer
@@ -50,7 +51,7 @@ def main(rows: int, repeats: int, cores: int, copies: tuple[str, ...], json_file
     """
     with Console(stderr=True).status("making the data") as status:
         table = data.prepare(_folder() / "data", rows, lambda done: status.update(f"making the data: {done}"))
-        spark = _session(cores)
+        spark = _session(cores, learn)
         data.register(spark, table.folder)
         found = report.conditions(spark, table, cores, repeats)
         results = _measure(spark, table, cores, repeats, copies, status)
@@ -72,12 +73,12 @@ def _folder() -> Path:
     return FOLDER
 
 
-def _session(cores: int) -> SparkSession:
+def _session(cores: int, learn: bool) -> SparkSession:
     conf = {
         "spark.driver.memory": HEAP,
         "spark.driver.maxResultSize": "0",
         "spark.sql.session.timeZone": "UTC",
-        "spark.hive_bitmap.learn_prices": "false",  # the estimates are those of prices that everyone has
+        "spark.hive_bitmap.learn_prices": str(learn).lower(),
     }
     return hive_bitmap.session(FOLDER / "warehouse", app_name="hive_bitmap bench", master=f"local[{cores}]", conf=conf)
 
