@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
+SAMPLED_PARTITIONS = 16  # as many partitions are looked up to see whether a rename has moved the files of a table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,12 +226,12 @@ def that_stayed(spark: SparkSession, base: Table, indexes: Sequence[Index]) -> l
     """Return the indexes whose base files stayed in place when their table was renamed.
 
     A file has stayed if it is in the current folder of its partition. An index may also cover files that were moved or
-    removed before the rename, so the majority of its files decides.
+    removed before the rename, so the majority of its files decides, in a sample of many partitions.
     """
     if not indexes:
         return []
-    partitions = base_files.partitions(spark, base)
     if base.lake is not None:
+        partitions = base_files.partitions(spark, base)
         paths = [file.path for source in base_files.list_files(base, partitions) for file in source.files]
         listed = pa.array(paths, pa.string())
         return [
@@ -238,8 +239,25 @@ def that_stayed(spark: SparkSession, base: Table, indexes: Sequence[Index]) -> l
             for index in indexes
             if pc.any(pc.is_in(covered_by(spark, index).files["path"], value_set=listed)).as_py()
         ]
-    folders = {partition.values: partition.location for partition in partitions}
-    return [index for index in indexes if _most_in_place(covered_by(spark, index), folders)]
+    coverages = [covered_by(spark, index) for index in indexes]
+    sample = {values for covered in coverages for values in _some(covered.partitions)}
+    folders = _folders(spark, base, sorted(sample, key=str))
+    if not all(any(values in folders for values in covered.partitions) for covered in coverages):
+        folders = _folders(spark, base, None)  # the table has dropped all sampled partitions of an index
+    return [index for index, covered in zip(indexes, coverages, strict=True) if _most_in_place(covered, folders)]
+
+
+def _some(partitions: Sequence[Values]) -> Sequence[Values]:
+    """Return at most SAMPLED_PARTITIONS of some partitions, at equal distances."""
+    count = len(partitions)
+    return [partitions[at * count // SAMPLED_PARTITIONS] for at in range(SAMPLED_PARTITIONS)] if count else []
+
+
+def _folders(spark: SparkSession, base: Table, values: Sequence[Values] | None) -> dict[Values, str]:
+    """Return the folders of the partitions with these values, or of all partitions."""
+    if not base.partition_columns:
+        return {(): base.location}
+    return {found.values: found.location for found in metastore.partitions(spark, base, values)}
 
 
 def _most_in_place(covered: Covered, folders: Mapping[Values, str]) -> bool:

@@ -26,7 +26,7 @@ from hive_bitmap.core.predicates.tokens import require_characters
 from hive_bitmap.core.table_info import in_spark, quote
 from hive_bitmap.errors import HiveBitmapError, InvalidStatement
 from hive_bitmap.spark.building.publish import IndexToDrop
-from hive_bitmap.spark.maintaining.attach import attach
+from hive_bitmap.spark.maintaining.attach import attach_renamed
 from hive_bitmap.spark.maintaining.drop import drop_after
 from hive_bitmap.spark.metastore import metastore
 from hive_bitmap.spark.registry import catalog
@@ -95,7 +95,7 @@ def _attach(spark: SparkSession, former: list[str], now: list[str]) -> None:
     database = former[-2] if len(former) > 1 else metastore.split_name(spark, quote(former[-1]))[1]
     old, new = in_spark(database, former[-1]), in_spark(now[-2] if len(now) > 1 else database, now[-1])
     if catalog.find_even_if_dropped(spark, old)[0] is None:
-        attach(spark, new, old)
+        attach_renamed(spark, new, old)
 
 
 def record_of(index: IndexToDrop) -> dict[str, Any]:

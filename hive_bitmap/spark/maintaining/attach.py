@@ -39,6 +39,28 @@ def attach(
     still a table with the former name, or if an index is not trusted or does not fit the table. Raise AlreadyExists if
     the new name of an index is taken, and BuildFailed.
     """
+    reports, staying = _attach(spark, table, former, progress)
+    if staying:
+        names = [index.definition.name for index in staying]
+        reports = [*reports, *build.refresh(spark, table, names, progress=progress)]
+    return sorted(reports, key=lambda report: report.definition.name)
+
+
+def attach_renamed(spark: SparkSession, table: str, former: str) -> None:
+    """Attach the indexes of a table that Spark has just renamed.
+
+    A rename changes no file, so indexes whose files stay in place are not refreshed. Raise as `attach`.
+    """
+    _attach(spark, table, former, None)
+
+
+def _attach(
+    spark: SparkSession, table: str, former: str, progress: Callable[[BuildProgress], None] | None
+) -> tuple[list[BuildReport], list[Index]]:
+    """Attach indexes, without refreshing those whose base files have stayed in place.
+
+    Return the reports of the others, and the indexes that are not refreshed.
+    """
     base, existing = catalog.table_and_indexes(spark, table)
     indexes = _of_former(spark, base, former)
     names = {index.definition.name for index in existing}
@@ -52,17 +74,14 @@ def attach(
         _keep(spark, base, index, indexes, renamed[index.definition.name])
     moving = [index for index in missing if index not in staying]
     definitions = [_moved(spark, base, existing, index, renamed[index.definition.name]) for index in moving]
-    reports = build.attach(spark, base, definitions, moving, progress) if moving else []
+    reports = list(build.attach(spark, base, definitions, moving, progress)) if moving else []
     for index in indexes:
         if index not in staying:
             publish.drop(spark, metastore.describe(spark, table), publish.index_to_drop(spark, index, indexes))
     for index, definition in zip(moving, definitions, strict=True):
         if not index.definition.has_default_table:
             _rename_table(spark, table, definition, index.definition.index_table)
-    if staying:
-        staying_names = [index.definition.name for index in staying]
-        reports = [*reports, *build.refresh(spark, table, staying_names, progress=progress)]
-    return sorted(reports, key=lambda report: report.definition.name)
+    return reports, staying
 
 
 def _of_former(spark: SparkSession, base: Table, former: str) -> list[Index]:

@@ -54,12 +54,20 @@ class JvmMetastore(SqlMetastore):
                 return []
             return [table for name in names for table in self.describe(spark, database, [name], view="")]
 
+    def database_names(self, spark: SparkSession) -> list[str]:
+        jvm = bridge(spark)
+        names: list[str] = jvm.json(jvm.catalog.listDatabases())
+        return names
+
+    def database_folder(self, spark: SparkSession, database: str) -> str:
+        return str(bridge(spark).catalog.getDatabase(database).locationUri().toString())
+
     def names_like(self, spark: SparkSession, database: str, pattern: str) -> list[str]:
         jvm = bridge(spark)
         names: list[str] = jvm.json(jvm.catalog.listTables(database, pattern))
         return names
 
-    def partitions(self, spark: SparkSession, table: Table) -> list[Partition]:
+    def partitions(self, spark: SparkSession, table: Table, values: Sequence[Values] | None = None) -> list[Partition]:
         return [
             Partition(
                 values=_values(table, partition),
@@ -68,7 +76,7 @@ class JvmMetastore(SqlMetastore):
                 serde=partition["storage"]["serde"] or "",
                 properties=(*partition["parameters"].items(), *partition["storage"]["properties"].items()),
             )
-            for partition in _partitions(spark, table)
+            for partition in _partitions(spark, table, values)
         ]
 
     def create_table(self, spark: SparkSession, table: Table) -> bool:
@@ -165,6 +173,10 @@ class JvmMetastore(SqlMetastore):
     def default_parallelism(self, spark: SparkSession) -> int:
         return spark.sparkContext.defaultParallelism
 
+    def current_user(self, spark: SparkSession) -> str:
+        """Return the user of the session, as `current_user()` of Spark's SQL does."""
+        return str(bridge(spark).jvm.org.apache.spark.sql.catalyst.CurrentUserContext.getCurrentUser())
+
     def has_foreign_rules(self, spark: SparkSession) -> bool:
         return bridge(spark).has_foreign_rules
 
@@ -229,10 +241,13 @@ def _metastore_errors() -> Iterator[None]:
         raise ServerError(f"the metastore does not answer: {reason}") from e
 
 
-def _partitions(spark: SparkSession, table: Table) -> list[dict[str, Any]]:
+def _partitions(spark: SparkSession, table: Table, wanted: Sequence[Values] | None = None) -> list[dict[str, Any]]:
+    """Return the fields of all partitions, or of those with the values `wanted`."""
     jvm = bridge(spark)
-    partitions: list[dict[str, Any]] = jvm.json(jvm.catalog.listPartitions(table.database, table.name, jvm.none))
-    return partitions
+    partitions: list[dict[str, Any]] = []
+    for spec in [jvm.none] if wanted is None else [jvm.some_map(_spec(table, values)) for values in wanted]:
+        partitions += jvm.json(jvm.catalog.listPartitions(table.database, table.name, spec))
+    return partitions if wanted is None else [fields for fields in partitions if _values(table, fields) in set(wanted)]
 
 
 def _values(table: Table, partition: Mapping[str, Any]) -> Values:

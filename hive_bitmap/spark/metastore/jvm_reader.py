@@ -93,6 +93,11 @@ class Bridge:
         self.mapper.writeValue(writer, value)
         return json.loads(text_of(writer.getBuffer()))
 
+    def some_map(self, values: Mapping[str, str]) -> Any:
+        """Return an immutable map as a Scala Option."""
+        type = self.jvm.java.lang.Class.forName("scala.collection.immutable.Map")
+        return self.jvm.scala.Option.apply(self.mapper.readValue(json.dumps(values), type))
+
     @cached_property
     def time_zone(self) -> str:
         """The default time zone of the JVM, in which Spark interprets the local timestamps of ORC files."""

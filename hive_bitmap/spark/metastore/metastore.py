@@ -11,7 +11,15 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from hive_bitmap.core.table_info import SESSION_CATALOG, Partition, Table, hadoop_path, index_table_name, name_parts
+from hive_bitmap.core.table_info import (
+    SESSION_CATALOG,
+    Partition,
+    Table,
+    Values,
+    hadoop_path,
+    index_table_name,
+    name_parts,
+)
 from hive_bitmap.errors import NotFound, TableNotFound, Unsupported
 from hive_bitmap.spark.metastore import delta_log, iceberg_log, jvm_reader, session_stores
 from hive_bitmap.spark.metastore.jvm_metastore import JvmMetastore
@@ -206,9 +214,12 @@ def names_like(spark: SparkSession, database: str, pattern: str) -> list[str]:
     return _with_stores(spark).names_like(spark, database, pattern)
 
 
-def partitions(spark: SparkSession, table: Table) -> list[Partition]:
-    """Return all partitions of a partitioned table, in the order of the metastore."""
-    return _with_stores(spark).partitions(spark, table)
+def partitions(spark: SparkSession, table: Table, values: Sequence[Values] | None = None) -> list[Partition]:
+    """Return the partitions of a partitioned table, in the order of the metastore.
+
+    With `values`, return the partitions with these values, where they exist: for a few of many, this is faster.
+    """
+    return _with_stores(spark).partitions(spark, table, values)
 
 
 def table_of(spark: SparkSession, described: Any) -> Table:

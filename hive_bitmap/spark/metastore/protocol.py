@@ -82,8 +82,11 @@ class Metastore(Protocol):
         In the pattern, `*` stands for any text.
         """
 
-    def partitions(self, spark: SparkSession, table: Table) -> list[Partition]:
-        """Return all partitions of a partitioned table, in the order of the metastore."""
+    def partitions(self, spark: SparkSession, table: Table, values: Sequence[Values] | None = None) -> list[Partition]:
+        """Return the partitions of a partitioned table, in the order of the metastore.
+
+        With `values`, return the partitions with these values, where they exist: for a few of many, this is faster.
+        """
 
     def create_table(self, spark: SparkSession, table: Table) -> bool:
         """Create an external table.

@@ -67,10 +67,12 @@ class SqlMetastore:
         rows = spark.sql(f"SHOW TABLES IN {in_spark(database)} LIKE {literal(pattern)}").collect()
         return [row["tableName"] for row in rows if not row["isTemporary"]]
 
-    def partitions(self, spark: SparkSession, table: Table) -> list[Partition]:
+    def partitions(self, spark: SparkSession, table: Table, values: Sequence[Values] | None = None) -> list[Partition]:
         names = spark.sql(f"SHOW PARTITIONS {table.spark_name}").collect()
+        existing = [_values(name) for (name,) in names]
+        wanted = set(existing if values is None else values)
         with verbatim_partitions(spark) as verbatim:
-            return [_partition(verbatim, table, name) for (name,) in names]
+            return [_partition(verbatim, table, own) for own in existing if own in wanted]
 
     def create_table(self, spark: SparkSession, table: Table) -> bool:
         from pyspark.errors import AnalysisException
@@ -199,9 +201,13 @@ def _described(spark: SparkSession, database: str, name: str) -> Table:
     )
 
 
-def _partition(spark: SparkSession, table: Table, name: str) -> Partition:
-    pairs = [unquote(part.partition("=")[2]) for part in name.split("/")]
-    values = tuple(None if value == NULL_PARTITION else value for value in pairs)
+def _values(name: str) -> Values:
+    """Return the values of a partition, given its name."""
+    values = [unquote(part.partition("=")[2]) for part in name.split("/")]
+    return tuple(None if value == NULL_PARTITION else value for value in values)
+
+
+def _partition(spark: SparkSession, table: Table, values: Values) -> Partition:
     sql = f"DESCRIBE TABLE EXTENDED {table.spark_name} PARTITION {partition_spec(table, values)} AS JSON"
     info = json.loads(spark.sql(sql).collect()[0][0])
     return Partition(

@@ -119,11 +119,12 @@ class MemoryMetastore:
         with self._lock:
             return sorted(name for name in self._databases.get(database, {}) if wanted.fullmatch(name))
 
-    def partitions(self, spark: SparkSession, table: Table) -> list[Partition]:
+    def partitions(self, spark: SparkSession, table: Table, values: Sequence[Values] | None = None) -> list[Partition]:
         names = [column.name for column in table.partition_columns]
         with self._lock:
             self._stored(table)
-            found = self._partitions.get((table.database, table.name), {}).values()
+            every = self._partitions.get((table.database, table.name), {}).values()
+            found = [partition for partition in every if values is None or partition.values in values]
             return sorted(found, key=lambda partition: partition_name(names, partition.values))
 
     def create_table(self, spark: SparkSession, table: Table) -> bool:

@@ -197,7 +197,7 @@ def test_the_first_that_is_available_is_asked(stand: Stand, monkeypatch: pytest.
     first = Stand(for_all=False)
     monkeypatch.setattr(metastore, "METASTORES", (first, stand))
     spark, table = session(), stand.tables[0]
-    assert metastore.partitions(spark, table) == ("partitions", table)  # type: ignore[comparison-overlap]
+    assert metastore.partitions(spark, table) == ("partitions", table, None)  # type: ignore[comparison-overlap]
     assert stand.asked == ["stores"]  # whose files are read next
     assert metastore.is_cached(spark, "name") == ("is_cached", "name")  # type: ignore[comparison-overlap]
     assert metastore.time_zone(spark) == ("time_zone",)  # type: ignore[comparison-overlap]
