@@ -95,7 +95,7 @@ SELECT * FROM refunds WHERE reason = 'damaged' AND year = 2023 /* rows: refunds 
 SELECT sale_id FROM refunds WHERE year = 2024 AND store_id = 3 /* rows: refunds */;
 SELECT sale_id, year FROM refunds WHERE reason IS NULL /* rows: refunds */;
 SELECT sale_id FROM refunds WHERE store_id IN (7, 8) AND year IN (2023, 2025) /* rows: refunds */;
-SELECT sale_id FROM refunds WHERE year = 1999 AND store_id = 1 /* rows: refunds */;
+SELECT sale_id FROM refunds WHERE year = 1999 AND store_id = 1;
 SELECT sale_id FROM refunds WHERE year + 1 = 2025 AND reason LIKE 'wrong%' /* rows: refunds */;
 SELECT sale_id FROM refunds WHERE day > DATE '2024-06-30' AND reason = 'late' OR store_id = 8 /* rows: refunds */;
 SELECT r.refunded FROM refunds r WHERE r.store_id = 1 AND r.refunded > 50 /* rows: refunds */;
