@@ -47,7 +47,7 @@ from hive_bitmap.spark.catalyst.driver_reads import Fetch, fetch_of
 from hive_bitmap.spark.catalyst.execution import is_countable_together
 from hive_bitmap.spark.catalyst.question import Question
 from hive_bitmap.spark.catalyst.ranges import file_choices, indexed_choices, split_choices
-from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan, Sums, why_too_small, worthwhile_runtime_filters
+from hive_bitmap.spark.catalyst.scans import Scan, Sums, why_too_small, worthwhile_runtime_filters
 from hive_bitmap.spark.preparing.prepare import Prepared
 from hive_bitmap.spark.preparing.request import Request, ResolvedTable
 from hive_bitmap.spark.preparing.snapshot import Snapshot
@@ -106,25 +106,33 @@ class Unanswered:
         return Unanswered("; ".join(filter(None, (self.reason, other.reason))), other.code or self.code)
 
 
-def decide(question: Question, table: IndexedTable) -> Decision:
-    """Decide on a scan.
+def left_alone(scan: Scan, table: IndexedTable) -> LeaveAlone | None:
+    """Return the decision on a scan that no index serves, whatever its files are.
 
-    Raises HiveBitmapError if something fails; the caller then leaves the scan alone.
+    Return None for any other scan.
     """
-    scan = question.scan
     if not table.indexes:
         return LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.NO_INDEX, "the table has no index"))
     if why := file_listing.why_query_unsupported(scan.options, table.base):
         return LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.UNSUPPORTED, why))
-    listed = question.listing_summary()
-    too_small = why_too_small(scan, table.base, table.settings, listed)
+    return None
+
+
+def decide(question: Question, table: IndexedTable) -> Decision:
+    """Decide on a scan, of which `left_alone` is None.
+
+    The summary of its files must be known (`Question.summarized`). Raises HiveBitmapError if something fails; the
+    caller then leaves the scan alone.
+    """
+    scan = question.scan
+    too_small = why_too_small(scan, table.base, table.settings)
     if too_small and not scan.key_sets and scan.sums is None:
         return _too_small(scan, too_small, Lasting.FOR_TABLE)
-    filters = worthwhile_runtime_filters(scan, table.base, table.indexes, table.settings, listed)
+    filters = worthwhile_runtime_filters(scan, table.base, table.indexes, table.settings)
     filtered = _condition(question, table, filters)
     if isinstance(filtered.predicate, Constant) and filtered.predicate.value is not True:
         return Empty(report=_report_of_nothing(scan))
-    case = _AskedScan(table=table, question=question.about(filtered, listed), listed=listed)
+    case = _AskedScan(table=table, question=question.about(filtered))
     unanswered, snapshot = Unanswered(), None
     if scan.unanswered is not None:
         unanswered = case.unanswered(scan.unanswered, Reason.NOT_COUNTED)
@@ -140,14 +148,10 @@ def decide(question: Question, table: IndexedTable) -> Decision:
 
 @dataclass(frozen=True, kw_only=True)
 class _AskedScan:
-    """A scan of an indexed table whose condition and files are known.
-
-    `listed` is None if Spark does not list the files.
-    """
+    """A scan of an indexed table whose condition and files are known."""
 
     table: IndexedTable
     question: Question
-    listed: ListingSummary | None
 
     @property
     def scan(self) -> Scan:
@@ -176,7 +180,7 @@ class _AskedScan:
     def _split_bytes(self) -> int | None:
         if not self.scan.ordered:
             return 0
-        return None if self.listed is None else self.listed.split_bytes or None
+        return None if self.scan.listed is None else self.scan.listed.split_bytes or None
 
     @cached_property
     def counted_table(self) -> ResolvedTable:

@@ -171,6 +171,13 @@ class Decision:
         """Whether other sessions can use the decision, too."""
         return True
 
+    def can_use(self, listing: ScanListing | None) -> bool:
+        """Return whether the decision can be carried out with the cached listing of its files.
+
+        `listing` is None if no listing is cached.
+        """
+        return True
+
     def to_json(self, id: str | None, indexed_columns: Sequence[str] | None = None) -> dict[str, Any]:
         """Return the JSON object for the JVM.
 
@@ -343,3 +350,10 @@ class Counts(Decision):
     def nbytes(self) -> int:
         """The estimated bytes in memory, with the lookups."""
         return super().nbytes * PREPARED_SHARE + (0 if self.files is None else self.files.nbytes)
+
+    def can_use(self, listing: ScanListing | None) -> bool:
+        """Return whether the decision can be carried out with the cached listing of its files.
+
+        It refers to the listing that it was made with.
+        """
+        return self.listing is None or (listing is not None and self.listing() is listing)

@@ -65,27 +65,32 @@ class Question:
     listing: ScanListing | None = None
     turn: _Turn = field(default_factory=_Turn, repr=False, compare=False)
 
-    def about(self, condition: Condition, summary: ListingSummary | None) -> Question:
+    def summarized(self) -> Question:
+        """Return the question with the summary of the files that Spark reads, as `scan.listed`.
+
+        If Spark has not listed the files yet, it lists them now.
+        """
+        if self.scan.listed is not None:
+            return self
+        text = self.jvm.listingSummary(self.scan.number)
+        listed = None if text is None else ListingSummary.of(text)
+        return replace(self, scan=replace(self.scan, listed=listed))
+
+    def about(self, condition: Condition) -> Question:
         """Return the question with the condition and the files of its scan.
 
-        `summary` has the digest of the listing of the files. The listing is cached under this digest. `summary` is None
-        if Spark does not list the files.
+        The listing of the files is cached under the digest of their summary.
         """
+        summary = self.scan.listed
         listing = None if summary is None else _listings.of(summary.digest, self._listed)
         return replace(self, condition=condition, listing=listing)
 
+    def cached_listing(self) -> ScanListing | None:
+        """Return the cached listing of the files, and mark it as used; None if it is not cached."""
+        return None if self.scan.listed is None else _listings.get(self.scan.listed.digest)
+
     def _listed(self) -> ScanListing:
         return parse(text_of(self.jvm.listing(self.scan.number)))
-
-    def listing_summary(self) -> ListingSummary | None:
-        """Return the summary of the files that Spark reads.
-
-        Return None if Spark does not list the files.
-        """
-        if self.scan.listed is not None:
-            return self.scan.listed
-        text = self.jvm.listingSummary(self.scan.number)
-        return None if text is None else ListingSummary.of(text)
 
     def small_side(self, filter: int) -> Sequence[Any] | None:
         """Run the small side of a runtime filter.

@@ -132,12 +132,12 @@ class Scan:
     partial aggregates answer the aggregation; None if they do not.
 
     `runtime_filters` are the filters by the keys of small sides of joins. `listed` is None if Spark does not list the
-    files, or has not listed them yet. `cores` is the number of tasks that run at once. `options` are options that the
-    query gives to the reader, beyond the options of the table. `strategy` is the strategy chosen for this scan, which
-    overrides the session's strategy; None if no strategy was chosen for the scan. Unless the scan `must_pay`, the
-    indexes are used even for a small table. `limit` is the number of matching rows after which Spark stops reading, or
-    None if Spark reads all rows. If the query sorts the rows and takes the first ones, `first` says which rows it
-    needs; otherwise it is None.
+    files, or has not listed them yet (`Question.summarized`). `cores` is the number of tasks that run at once.
+    `options` are options that the query gives to the reader, beyond the options of the table. `strategy` is the
+    strategy chosen for this scan, which overrides the session's strategy; None if no strategy was chosen for the scan.
+    Unless the scan `must_pay`, the indexes are used even for a small table. `limit` is the number of matching rows
+    after which Spark stops reading, or None if Spark reads all rows. If the query sorts the rows and takes the first
+    ones, `first` says which rows it needs; otherwise it is None.
 
     `keys` has the keys of indexes that stand for expressions of the query.
     """
@@ -206,11 +206,12 @@ class Scan:
         )
 
 
-def why_too_small(scan: Scan, base: Table, settings: Settings, listed: ListingSummary | None) -> str | None:
+def why_too_small(scan: Scan, base: Table, settings: Settings) -> str | None:
     """Say why reading a scan is faster than looking at its indexes.
 
-    `listed` is the summary of the files to read. Return None if reading the scan is slower, or if this is unknown.
+    Return None if reading the scan is slower, or if this is unknown.
     """
+    listed = scan.listed
     if settings.strategy is not None or not scan.must_pay or not scan.native or listed is None:
         return None
     column_bytes = int(_bytes_of_columns(scan, base, listed))
@@ -233,14 +234,12 @@ def _bytes_of_columns(scan: Scan, base: Table, listed: ListingSummary) -> float:
     return share * listed.size
 
 
-def worthwhile_runtime_filters(
-    scan: Scan, base: Table, indexes: Sequence[Index], settings: Settings, listed: ListingSummary | None
-) -> list[int]:
+def worthwhile_runtime_filters(scan: Scan, base: Table, indexes: Sequence[Index], settings: Settings) -> list[int]:
     """Return which of the scan's runtime filters are worth a job.
 
-    The result has positions in `scan.runtime_filters`. `listed` is the summary of the files to read. A filter is worth
-    a job if it is on an indexed column, and if the scan takes longer than the job plus the start of a read by an index.
-    If the session has set a strategy, the time of the scan does not matter.
+    The result has positions in `scan.runtime_filters`. A filter is worth a job if it is on an indexed column, and if
+    the scan takes longer than the job plus the start of a read by an index. If the session has set a strategy, the time
+    of the scan does not matter.
     """
     if not scan.runtime_filters or settings.strategy == Strategy.FULL_SCAN or not scan.native:
         return []
@@ -248,6 +247,7 @@ def worthwhile_runtime_filters(
     usable = [number for number, filter in enumerate(scan.runtime_filters) if filter.column.lower() in indexed]
     if settings.strategy is not None:
         return usable
+    listed = scan.listed
     size, files = (0.0, 0) if listed is None else (_bytes_of_columns(scan, base, listed), listed.files)
     prices = _prices(scan, base, settings)
     return [number for number in usable if prices.pays_first(scan.runtime_filters[number].bytes, size, files)]

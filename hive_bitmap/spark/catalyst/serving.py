@@ -28,7 +28,7 @@ from hive_bitmap.errors import HiveBitmapError, StoreError
 from hive_bitmap.spark import session_cache
 from hive_bitmap.spark.catalyst import driver_reads, execution
 from hive_bitmap.spark.catalyst.arrow_batches import batches
-from hive_bitmap.spark.catalyst.decide import IndexedTable, decide
+from hive_bitmap.spark.catalyst.decide import IndexedTable, decide, left_alone
 from hive_bitmap.spark.catalyst.decision import (
     LEFT_ALONE,
     Counts,
@@ -40,7 +40,7 @@ from hive_bitmap.spark.catalyst.decision import (
     Report,
 )
 from hive_bitmap.spark.catalyst.question import Question
-from hive_bitmap.spark.catalyst.scans import Scan
+from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
 from hive_bitmap.spark.jvm_bridge import PROTOCOL, bridge, protocol_mismatch
 from hive_bitmap.spark.metastore import jvm_settings, metastore
 from hive_bitmap.spark.metastore.jvm_reader import text_of
@@ -202,12 +202,16 @@ class Serving:
             if not scan.indexed_known:
                 columns = tuple({c.name: None for index in indexes for c in index.definition.source_columns})
             question, indexes, fields = _with_keys(question, indexes, fields)
-            scan, key = question.scan, _key(asker, fields)
-            kept = self._kept(spark, key, indexes)
+            table = IndexedTable.of(question.scan, base, indexes, conf)
+            alone = left_alone(question.scan, table)
+            if alone is not None:
+                return alone.to_json(None, columns)
+            question = question.summarized()
+            scan, key = question.scan, _key(asker, fields, question.scan.listed)
+            kept = self._kept(question, key, indexes)
             if kept is None and only_kept:
                 return None
             if kept is None:
-                table = IndexedTable.of(scan, base, indexes, conf)
                 seconds = min(own_settings.planning_seconds * SHARE_OF_WAITING, MOST_SECONDS)
                 kept = self._once(key, seconds, lambda: self._decide(question, key, table))
             id, decision = kept
@@ -249,16 +253,17 @@ class Serving:
             self._shared.put(key, _Shared(id, _state(question.spark, table.indexes), until))
         return id, decision
 
-    def _kept(self, spark: SparkSession, key: str | None, indexes: Sequence[Any]) -> _Kept | None:
+    def _kept(self, question: Question, key: str | None, indexes: Sequence[Any]) -> _Kept | None:
         """Return the kept decision that equal questions share under `key`.
 
-        Return None if no decision is kept, or if the table's `indexes` have changed since.
+        Return None if no decision is kept, if the table's `indexes` have changed since, or if the listing that the
+        decision needs was evicted.
         """
         shared = None if key is None else self._shared.get(key)
-        if shared is None or time.monotonic() > shared.until or shared.state != _state(spark, indexes):
+        if shared is None or time.monotonic() > shared.until or shared.state != _state(question.spark, indexes):
             return None
         decision = self.decisions.get(shared.id)
-        return None if decision is None else (shared.id, decision)
+        return (shared.id, decision) if decision is not None and decision.can_use(question.cached_listing()) else None
 
     def _once(self, key: str | None, seconds: float, decide: Callable[[], _Kept]) -> _Kept:
         """Decide once on a question that several queries ask at the same time.
@@ -373,18 +378,19 @@ def _with_keys(
     return replace(question, scan=scan), tuple(judged), keyed
 
 
-def _key(asker: tuple[str, ...], scan: Mapping[str, Any]) -> str | None:
+def _key(asker: tuple[str, ...], scan: Mapping[str, Any], listed: ListingSummary | None) -> str | None:
     """Return the key under which the decision on a scan is shared.
 
     The key is `asker` (who asks, under which settings) and the text of the question, with a version for each expression
-    that Spark evaluates (`Question.versions` of Java). The text has everything that the decision depends on besides the
-    indexes. The key is None if the decision depends on more: on files that have to be listed, or on rows that have to
-    be read. The key is also None for a scan that a function of hive_bitmap makes, because the function shows the
-    lookups.
+    that Spark evaluates (`Question.versions` of Java), and with the summary of the files (`listed`). These have
+    everything that the decision depends on besides the indexes. The key is None if the decision depends on more: on
+    files that this process lists, or on rows that have to be read. The key is also None for a scan that a function of
+    hive_bitmap makes, because the function shows the lookups.
     """
+    if listed is None or scan["runtime_filters"] or not scan.get("must_pay", True):
+        return None
     text = json.dumps({name: value for name, value in scan.items() if name != "indexed_known"})
-    depends_on_more = "listing_summary" not in scan or scan["runtime_filters"] or not scan.get("must_pay", True)
-    return None if depends_on_more else json.dumps([*asker, text])
+    return json.dumps([*asker, text, str(listed)])
 
 
 def _state(spark: SparkSession, indexes: Sequence[Any]) -> tuple[Any, ...]:

@@ -21,7 +21,7 @@ from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import NotFound, Unsupported
 from hive_bitmap.spark.catalyst.conditions import Condition
-from hive_bitmap.spark.catalyst.decide import IndexedTable, decide
+from hive_bitmap.spark.catalyst.decide import IndexedTable, decide, left_alone
 from hive_bitmap.spark.catalyst.decision import (
     Counts,
     Decision,
@@ -100,14 +100,14 @@ class World:
     frame: Callable[[], Any] = lambda: FRAME
     indexes: tuple[Index, ...] = (INDEX,)
     conf: dict[str, str] = field(default_factory=dict)
-    listed: bool = True
     requests: list[Request] = field(default_factory=list)
     predicates: list[Any] = field(default_factory=list)
     split_bytes: int | None = None
 
     def decide(self, scan: Scan) -> Decision:
         question = Asked(spark=NOBODY, jvm=NOBODY, scan=scan, world=self)
-        return decide(question, IndexedTable.of(scan, TABLE, self.indexes, self.conf))
+        table = IndexedTable.of(scan, TABLE, self.indexes, self.conf)
+        return left_alone(scan, table) or decide(question, table)
 
     def prepare(self, request: Request, resolved: Any) -> Prepared:
         self.requests.append(request)
@@ -127,11 +127,8 @@ class Asked(Question):
 
     world: World
 
-    def about(self, condition: Condition, summary: ListingSummary | None) -> Question:
-        return replace(self, condition=condition, listing=None if summary is None else LISTING)
-
-    def listing_summary(self) -> ListingSummary | None:
-        return self.scan.listed if self.world.listed else None
+    def about(self, condition: Condition) -> Question:
+        return replace(self, condition=condition, listing=None if self.scan.listed is None else LISTING)
 
     def small_side(self, filter: int) -> Sequence[Any] | None:
         return self.world.small_side
@@ -157,18 +154,16 @@ def test_sparks_own_reader_is_given_files_and_blocks(strategy: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scan", "listed", "strategy"),
+    ("scan", "strategy"),
     [
-        (SCAN, True, Strategy.ROWS),
-        (replace(SCAN, native=False), True, Strategy.BLOCKS),
-        (replace(SCAN, listed=None), False, Strategy.FILES),
+        (SCAN, Strategy.ROWS),
+        (replace(SCAN, native=False), Strategy.BLOCKS),
+        (replace(SCAN, listed=None), Strategy.FILES),
     ],
 )
-def test_tasks_of_ours_read_rows_and_what_sparks_reader_cannot_be_given(
-    scan: Scan, listed: bool, strategy: str
-) -> None:
+def test_tasks_of_ours_read_rows_and_what_sparks_reader_cannot_be_given(scan: Scan, strategy: str) -> None:
     figures = {"rows_selected": 5, "rows_total": 100, "bytes_total": 1000, "blocks_total": 3}
-    outcome = World({False: plan(strategy, **figures)}, listed=listed).decide(scan)
+    outcome = World({False: plan(strategy, **figures)}).decide(scan)
     assert isinstance(outcome, ReadRows)
     assert (outcome.parts, outcome.size, told(outcome)) == ((FramePart(FRAME),), 50, ("narrowed", "", "because"))
 

@@ -14,6 +14,7 @@ from hive_bitmap.core.planning.strategy import STRATEGIES, Strategy
 from hive_bitmap.spark.catalyst.scans import (
     ListingSummary,
     RuntimeFilter,
+    Scan,
     Sums,
     why_too_small,
     worthwhile_runtime_filters,
@@ -25,23 +26,27 @@ DEFAULTS = read({})
 SMALL, LARGE = ListingSummary(1000, 1, "a"), ListingSummary(10**11, 100, "b")
 
 
+def of_files(listed: ListingSummary | None) -> Scan:
+    return replace(SCAN, listed=listed)
+
+
 def test_a_scan_is_too_small_by_the_bytes_of_its_columns() -> None:
-    assert (why_too_small(SCAN, TABLE, DEFAULTS, SMALL) or "").startswith("the 1,000 bytes of its columns")
-    assert why_too_small(SCAN, TABLE, DEFAULTS, LARGE) is None
+    assert (why_too_small(of_files(SMALL), TABLE, DEFAULTS) or "").startswith("the 1,000 bytes of its columns")
+    assert why_too_small(of_files(LARGE), TABLE, DEFAULTS) is None
     wide = replace(TABLE, columns=(*TABLE.columns, *(Column(f"c{number}", "string") for number in range(100))))
-    between = ListingSummary(100_000_000, 1, "c")
-    assert why_too_small(SCAN, TABLE, DEFAULTS, between) is None
-    assert why_too_small(SCAN, wide, DEFAULTS, between)  # the other columns are not read
+    between = of_files(ListingSummary(100_000_000, 1, "c"))
+    assert why_too_small(between, TABLE, DEFAULTS) is None
+    assert why_too_small(between, wide, DEFAULTS)  # the other columns are not read
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_with_a_strategy_none_is_too_small(strategy: str) -> None:
-    assert why_too_small(SCAN, TABLE, replace(DEFAULTS, strategy=Strategy(strategy)), SMALL) is None
+    assert why_too_small(of_files(SMALL), TABLE, replace(DEFAULTS, strategy=Strategy(strategy))) is None
 
 
 def test_what_cannot_be_told_is_not_too_small() -> None:
-    assert why_too_small(SCAN, TABLE, DEFAULTS, None) is None
-    assert why_too_small(replace(SCAN, native=False), TABLE, DEFAULTS, SMALL) is None
+    assert why_too_small(of_files(None), TABLE, DEFAULTS) is None
+    assert why_too_small(replace(of_files(SMALL), native=False), TABLE, DEFAULTS) is None
 
 
 OF_ID = Index(definition=Definition(name="id", database="db", table="t", columns=TABLE.columns[1:]), table=TABLE)
@@ -65,16 +70,17 @@ BOTH = replace(SCAN, runtime_filters=tuple(KEYS))
 def test_a_small_side_is_read_first_where_it_pays(
     indexes: list[Index], listed: ListingSummary | None, strategy: Strategy | None, numbers: list[int]
 ) -> None:
-    assert worthwhile_runtime_filters(BOTH, TABLE, indexes, replace(DEFAULTS, strategy=strategy), listed) == numbers
-    assert worthwhile_runtime_filters(replace(BOTH, native=False), TABLE, indexes, DEFAULTS, listed) == []
+    scan = replace(BOTH, listed=listed)
+    assert worthwhile_runtime_filters(scan, TABLE, indexes, replace(DEFAULTS, strategy=strategy)) == numbers
+    assert worthwhile_runtime_filters(replace(scan, native=False), TABLE, indexes, DEFAULTS) == []
 
 
 def test_the_bytes_of_the_small_side_count() -> None:
     """A scan of 60 files pays for a small side that is read at once, not for one that takes as long."""
     listed = ListingSummary(20_000_000, 60, "c")
     for size, numbers in ((1000, [0]), (100_000_000, [])):
-        scan = replace(SCAN, runtime_filters=(RuntimeFilter("k", size),))
-        assert worthwhile_runtime_filters(scan, TABLE, [INDEX], DEFAULTS, listed) == numbers
+        scan = replace(SCAN, runtime_filters=(RuntimeFilter("k", size),), listed=listed)
+        assert worthwhile_runtime_filters(scan, TABLE, [INDEX], DEFAULTS) == numbers
 
 
 def test_measures_that_are_keys_or_partitions_are_counted_as_keys() -> None:

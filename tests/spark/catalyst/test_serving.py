@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
 from typing import Any
+from weakref import ref
 
 import pyarrow as pa
 import pytest
@@ -22,6 +23,7 @@ from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.manifest import Freshness
 from hive_bitmap.core.listings.scan_listing import ScanListing
+from hive_bitmap.core.memory_budget import BUDGET
 from hive_bitmap.core.planning.learnt_prices import ENOUGH, Factors, LearntPrices
 from hive_bitmap.core.planning.plan import BLOCKS_SCHEMA, Plan
 from hive_bitmap.core.planning.strategy import Reason, Strategy
@@ -200,11 +202,11 @@ def test_what_is_kept_under_a_version_is_asked_for_once(world: World) -> None:
         ({"version": "2"}, [("table", 0)]),
         ({"version": "2"}, []),
     ):
-        asked = JvmQuestion(fields(**changed))
+        asked = JvmQuestion(fields(**SHARED, **changed))
         world.reply(asked)
         assert asked.asked == wanted
     for name in ("session", "settings"):  # the settings of another session, or others of this one
-        asked = JvmQuestion({**fields(), name: "other"})
+        asked = JvmQuestion({**fields(**SHARED), name: "other"})
         world.reply(asked)
         assert asked.asked == ["settings"]
 
@@ -396,6 +398,39 @@ def test_what_depends_on_more_than_the_question_is_decided_anew(world: World, de
     assert world.reply(JvmQuestion(asked))[0]["id"] != world.reply(JvmQuestion(asked))[0]["id"]
 
 
+@pytest.mark.parametrize("lists", [True, False])
+def test_a_decision_is_shared_if_spark_lists_the_files(
+    world: World, monkeypatch: pytest.MonkeyPatch, lists: bool
+) -> None:
+    """Spark lists the files of a partitioned table only when it is asked, and those of a SerDe table never."""
+    summaries = iter(["5 2 one 0", "5 2 one 0", "5 2 another 0"] if lists else [None] * 3)
+    monkeypatch.setattr(JvmQuestion, "listingSummary", lambda *given: next(summaries))
+    world.decided = counted(1)
+    asked = fields(**{name: value for name, value in SHARED.items() if name != "listing_summary"})
+    first, second, third = (world.reply(JvmQuestion(asked))[0]["id"] for _ in range(3))
+    assert (first == second) is lists and second != third
+
+
+def test_a_decision_ends_with_its_listing(world: World) -> None:
+    def decided(asked: Question) -> Decision:
+        listing = asked.about(Condition(TRUE, {})).listing
+        assert listing is not None
+        return replace(counted(1), listing=ref(listing))
+
+    world.decided = decided
+    ids = [world.reply(JvmQuestion(fields(**SHARED)))[0]["id"] for _ in range(2)]
+    BUDGET.clear("listings")
+    ids += [world.reply(JvmQuestion(fields(**SHARED)))[0]["id"] for _ in range(2)]
+    assert ids[0] == ids[1] != ids[2] == ids[3]
+
+
+def test_no_files_are_listed_of_a_table_without_indexes(world: World) -> None:
+    world.indexes = []
+    asked = JvmQuestion(fields())
+    [told] = world.reply(asked)
+    assert told["report"]["reason"] == "no_index" and ("listing summary", 0) not in asked.asked
+
+
 FULL = replace(PLAN, strategy=Strategy.FULL_SCAN, costs={Strategy.FULL_SCAN: 0.5, Strategy.ROWS: 0.4}, rows_total=1000)
 ROWS = replace(FULL, strategy=Strategy.ROWS)
 BLOCKS = replace(
@@ -514,16 +549,17 @@ def test_what_is_asked_of_the_jvm_while_a_scan_is_decided_on(world: World) -> No
     found: list[Any] = []
 
     def decided(asked: Question) -> Decision:
-        found.append((asked.listing_summary(), asked.small_side(0), asked.small_side(1)))
-        asked = asked.about(Condition(TRUE, {}), ListingSummary(1, 1, world.serving._process))
+        found.append((asked.scan.listed, asked.small_side(0), asked.small_side(1)))
+        of_digest = replace(asked.scan, listed=ListingSummary(1, 1, world.serving._process))
+        asked = replace(asked, scan=of_digest).about(Condition(TRUE, {}))
         found.append(asked.listing)
         of_file = replace(asked, listing=ScanListing((((), (FileStatus("/unknown", 1, 1, ""),)),)))
         assert of_file.deleted({"/unknown": "id"}) == {}
         return LeaveAlone(report=report())
 
     world.decided = decided
-    scans = json.loads(TEXT)
-    asked = JvmQuestion({**scans, "scans": [fields(listing_summary="5 2 told 0")["scans"][0], scans["scans"][0]]})
+    of_one, of_both = fields(listing_summary="5 2 told 0"), json.loads(TEXT)
+    asked = JvmQuestion({**of_both, "scans": [*of_one["scans"], of_both["scans"][0]]})
     world.reply(asked)
     (told, no_side, side), first, (listed, *_), second = found
     assert (told, no_side, side) == (ListingSummary(5, 2, "told"), None, ["in", "k", "1"])
