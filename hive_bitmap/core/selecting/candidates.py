@@ -67,6 +67,7 @@ class Lookup:
     """
 
     partitions: tuple[int, ...]  # their positions in `LookupResults.partitions`
+    numbers: Longs  # positions of the files in `TableFiles.files`
     unit: LookupUnit
     predicate: Predicate  # the residual predicate once the values of the partitions are substituted
     described: pa.Table
@@ -144,7 +145,6 @@ class LookupResults:
     whole_files: tuple[WholeFile, ...]
     deleted: int  # how many indexed files no longer exist
     matching_keys: MatchingKeys = field(default_factory=dict)  # the keys for which Spark's leaves are TRUE
-    left_out: tuple[Flags, ...] = ()  # blocks of each lookup that a sorted query does not need (`first_rows.leave_out`)
 
     def pairs(self) -> Iterator[tuple[Lookup, LookupResult]]:
         """Yield each lookup with its result."""
@@ -344,6 +344,7 @@ def _lookup(
     )
     return Lookup(
         partitions=tuple(partitions),
+        numbers=files,
         unit=unit,
         predicate=predicates[partitions[0]],
         described=described.select(list(DESCRIBED)),
@@ -439,6 +440,7 @@ def restrict(lookup: Lookup, files: Sequence[int]) -> Lookup:
     )
     return Lookup(
         partitions=tuple(lookup.partitions[file] for file in files),
+        numbers=lookup.numbers[chosen],
         unit=unit,
         predicate=lookup.predicate,
         described=lookup.described.take(pa.array(chosen)),

@@ -69,9 +69,8 @@ class _Keys:
 def leave_out(results: LookupResults, bounds: Sequence[Bounds], first: FirstRows) -> LookupResults | None:
     """Leave out the blocks that cannot hold any of the first rows.
 
-    Return the results as if no row of these blocks were selected; `left_out` of the results flags these blocks. Return
-    None if no block with selected rows can be left out. `bounds` has, for each lookup, the bounds of the sort column in
-    its blocks.
+    Return the results as if no row of these blocks were selected. Return None if no block with selected rows can be
+    left out. `bounds` has, for each lookup, the bounds of the sort column in its blocks.
     """
     if not results.lookups or any(any(lookup.deletes) for lookup in results.lookups):
         return None
@@ -86,12 +85,11 @@ def leave_out(results: LookupResults, bounds: Sequence[Bounds], first: FirstRows
     if not after.any():
         return None
     edges = np.cumsum([len(lookup.unit.rows) for lookup in results.lookups])[:-1]
-    flags = np.split(after, edges)
     bounded = [
         replace(result, counts=np.where(left_out, 0, result.counts))
-        for result, left_out in zip(results.results, flags, strict=True)
+        for result, left_out in zip(results.results, np.split(after, edges), strict=True)
     ]
-    return replace(results, results=tuple(bounded), left_out=tuple(flags))
+    return replace(results, results=tuple(bounded))
 
 
 def _last_needed(bounds: Bounds, rows: Longs, certain: Longs, first: FirstRows) -> tuple[int, int] | None:
@@ -164,31 +162,26 @@ def is_bounded(column: Column) -> bool:
 def bounds_of(files: TableFiles, results: LookupResults, column: Column) -> list[Bounds]:
     """Return the bounds of a column for the blocks of each lookup, from the manifests of any index.
 
-    Recorded bounds hold for a file if they were recorded with the fingerprint that was looked up.
+    `results` are the results of looking up `files`. Recorded bounds hold for a file if they were recorded with the
+    fingerprint that was looked up.
     """
-    places = [(partition, file.path) for partition, file in zip(files.partition_of.tolist(), files.files, strict=True)]
-    numbers = {place: number for number, place in enumerate(places)}
     found = []
     for lookup in results.lookups:
-        listed = np.array(
-            [numbers[place] for place in zip(lookup.partitions, lookup.unit.paths, strict=True)], np.int64
-        )
         bounds = Bounds(*(np.full(len(lookup.unit.rows), fill) for fill in (-1, 0, 0)))
         for records in files.records.values():
-            _fill(bounds, lookup, records, listed, bounded_column(column.name, column.type))
+            _fill(bounds, lookup, records, bounded_column(column.name, column.type))
         found.append(bounds)
     return found
 
 
-def _fill(bounds: Bounds, lookup: Lookup, records: FileRecords, listed: Longs, name: str) -> None:
+def _fill(bounds: Bounds, lookup: Lookup, records: FileRecords, name: str) -> None:
     """Copy the bounds that an index has recorded into `bounds`, for the blocks of a lookup.
 
-    `records` are the records of the index. For each file of the lookup, `listed` has the number of the file among all
-    listed files, which is also its position in the arrays of `records`. `name` is the name of the column in the
-    manifest (`manifest.bounded_column`).
+    `records` are the records of the index. `name` is the name of the column in the manifest
+    (`manifest.bounded_column`).
     """
-    fresh = np.flatnonzero(records.fresh[listed])
-    entries = records.covered.files.select(_ENTRY).take(pa.array(records.row[listed][fresh]))
+    fresh = np.flatnonzero(records.fresh[lookup.numbers])
+    entries = records.covered.files.select(_ENTRY).take(pa.array(records.row[lookup.numbers][fresh]))
     same = [pc.equal(entries[field], lookup.described[field].take(pa.array(fresh))) for field in FINGERPRINT[1:]]
     names, name_edges = _lists(entries["bounded"])
     numbers, number_edges = _lists(entries["bounds"])

@@ -305,8 +305,8 @@ class _AskedScan:
             first=self.scan.first,
         )
         prepared = self.question.prepare(request, self.resolved, snapshot)
-        if prepared.is_bounded and self._fetch(request, prepared, _pieces(prepared)) is None:  # tasks read all blocks
-            prepared = self.question.prepare(replace(request, first=None), self.resolved, prepared.snapshot)
+        if prepared.unbounded is not None and self._fetch(request, prepared, _pieces(prepared)) is None:
+            prepared = prepared.unbounded  # tasks read all blocks
         plan = prepared.plan
         if prepared.reading is None or not plan.strategy.reads_selected:
             code = plan.code or (Reason.NOT_FRESH if _is_nothing_fresh(plan) else Reason.NOT_SELECTIVE)

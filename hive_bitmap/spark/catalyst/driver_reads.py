@@ -77,7 +77,7 @@ def fetch_of(prepared: Prepared, pieces: Sequence[Piece], columns: Sequence[str]
     if _too_large.get(_key(plan, columns)):
         return None
     compared: tuple[Fingerprint, ...] = ()
-    if prepared.is_bounded:
+    if prepared.unbounded is not None:
         compared = tuple(file for lookup in reading.results.lookups for file in lookup.fingerprints)
         pieces = needed_pieces(reading.results, pieces)
     tasks = tuple(shared_tasks(reading, pieces, min(reading.resolved.cores, DRIVER_THREADS)))

@@ -82,17 +82,15 @@ class Reading:
 class Prepared:
     """A plan with its input for tasks.
 
-    `reading` is None if Spark reads everything. `snapshot` is None if no snapshot was needed to choose the plan.
+    `reading` is None if Spark reads everything. `snapshot` is None if no snapshot was needed to choose the plan. If
+    blocks with matching rows are left out, because the query does not need them, `unbounded` is the plan that reads
+    all blocks with matching rows; otherwise it is None.
     """
 
     plan: Plan
     reading: Reading | None = None
     snapshot: Snapshot | None = None
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether blocks with matching rows are left out, because the query does not need them."""
-        return self.reading is not None and bool(self.reading.results.left_out)
+    unbounded: Prepared | None = None
 
     def without_scan(self) -> Prepared:
         """Return a copy to be kept after planning.
@@ -208,11 +206,16 @@ def prepare(
         return _after_error(request, resolved, e, Reason.TOO_LARGE, uses, snapshot)
     except (Unsupported, StoreError) as e:
         return _after_error(request, resolved, e, code, uses, snapshot)
-    strategy = case.settings.strategy
-    if strategy is not None and strategy in prepared.plan.costs:
-        reason = "chosen by hive_bitmap.strategy" + (f"; {prepared.plan.reason}" if prepared.is_bounded else "")
-        return replace(prepared, plan=replace(prepared.plan, strategy=strategy, reason=reason))
-    return prepared
+    return _as_chosen(prepared, case.settings.strategy)
+
+
+def _as_chosen(prepared: Prepared, strategy: Strategy | None) -> Prepared:
+    """Return a plan with the strategy that the session or the query has chosen, if any."""
+    if strategy is None or strategy not in prepared.plan.costs:
+        return prepared
+    reason = "chosen by hive_bitmap.strategy" + (f"; {prepared.plan.reason}" if prepared.unbounded else "")
+    unbounded = None if prepared.unbounded is None else _as_chosen(prepared.unbounded, strategy)
+    return replace(prepared, plan=replace(prepared.plan, strategy=strategy, reason=reason), unbounded=unbounded)
 
 
 def _why_unserved(case: _PlannedRequest) -> Unserved | None:
@@ -273,20 +276,20 @@ def _by_cost(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> 
         answer_seconds=looked_up.answer_seconds + keys * COUNT_PRICES.key,
         spark_count_seconds=looked_up.spark_count_seconds + keys * COUNT_PRICES.spark_key,
     )
-    plan = make_plan(inputs, case.choice.uses, results)
-    return _first_rows(case, snapshot, inputs, plan, results) or Prepared(plan, reading, snapshot)
+    unbounded = Prepared(make_plan(inputs, case.choice.uses, results), reading, snapshot)
+    return _first_rows(case, snapshot, inputs, unbounded, results) or unbounded
 
 
 def _first_rows(
-    case: _PlannedRequest, snapshot: Snapshot, inputs: PlanInputs, plan: Plan, results: LookupResults
+    case: _PlannedRequest, snapshot: Snapshot, inputs: PlanInputs, unbounded: Prepared, results: LookupResults
 ) -> Prepared | None:
     """Return a plan that reads only blocks with rows that a sorted query needs.
 
-    `plan` is the plan for all blocks, and `results` are its lookup results. Return None if every block may have needed
-    rows, if the new plan is not the cheapest, or if this process cannot read the rows itself. Tasks cannot read them,
-    because all files have to be compared after the read.
+    `unbounded` is the plan for all blocks, and `results` are its lookup results. Return None if every block may have
+    needed rows, if the new plan is not the cheapest, or if this process cannot read the rows itself. Tasks cannot read
+    them, because all files have to be compared after the read.
     """
-    bounded = _bounded(case, snapshot, results)
+    plan, bounded = unbounded.plan, _bounded(case, snapshot, results)
     if bounded is None or case.settings.strategy not in (None, Strategy.ROWS):
         return None
     bounded_plan = make_plan(inputs, case.choice.uses, bounded)
@@ -312,7 +315,7 @@ def _first_rows(
         in_driver=True,
         costs={**bounded_plan.costs, Strategy.ROWS: price},
     )
-    return Prepared(chosen, _reading(case, snapshot, bounded), snapshot)
+    return Prepared(chosen, _reading(case, snapshot, bounded), snapshot, unbounded)
 
 
 def _bounded(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from hive_bitmap.core.index.fingerprint import Fingerprint
@@ -42,6 +43,7 @@ def lookup_of(
         for one, crc, names in zip(prints, schema_crc or (1,) * count, foreign or (None,) * count, strict=True)
     ]
     fields: dict[str, Any] = {"partitions": (0,) * count, "spark_only": (frozenset[str](),) * count}
+    fields["numbers"] = np.arange(count)
     return Lookup(unit=unit, predicate=predicate, described=pa.Table.from_pylist(rows, _SCHEMA), **(fields | more))
 
 

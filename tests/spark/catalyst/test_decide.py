@@ -17,6 +17,7 @@ from hive_bitmap.core.planning.plan import IndexUse, Plan
 from hive_bitmap.core.planning.strategy import STRATEGIES, Strategy
 from hive_bitmap.core.predicates.nodes import And, Compare, In
 from hive_bitmap.core.selecting.candidates import LookupResults
+from hive_bitmap.core.selecting.first_rows import FirstRows
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import NotFound, Unsupported
@@ -96,6 +97,7 @@ class World:
     """What can be asked, and what was: `plans` by whether counts were wanted."""
 
     plans: dict[bool, Plan | Exception] = field(default_factory=dict)
+    unbounded: Plan | None = None
     small_side: Sequence[Any] | None = None
     frame: Callable[[], Any] = lambda: FRAME
     indexes: tuple[Index, ...] = (INDEX,)
@@ -118,7 +120,8 @@ class World:
         results = looked_up([1, 0]) if planned.strategy == Strategy.ROWS else NO_RESULTS
         self.split_bytes = resolved.split_bytes
         reading = Reading(resolved=resolved, format="parquet", columns=(), constants=pa.table({}), results=results)
-        return Prepared(planned, None if planned.strategy == Strategy.FULL_SCAN else reading)
+        unbounded = None if self.unbounded is None else Prepared(self.unbounded, reading)
+        return Prepared(planned, None if planned.strategy == Strategy.FULL_SCAN else reading, unbounded=unbounded)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,6 +180,17 @@ def test_splits_matter_where_the_query_sees_the_order(ordered: bool, told: int, 
     assert world.split_bytes == wanted
     assert isinstance(outcome, LeaveAlone)
     assert outcome.lasting == (Lasting.NO if wanted is None else Lasting.FOR_CONDITION)
+
+
+@pytest.mark.parametrize("is_read_here", [True, False])
+def test_all_blocks_are_read_unless_this_process_reads_the_needed_ones(
+    monkeypatch: pytest.MonkeyPatch, is_read_here: bool
+) -> None:
+    fetch: Any = object()
+    monkeypatch.setattr("hive_bitmap.spark.catalyst.decide.fetch_of", lambda *given: fetch if is_read_here else None)
+    world = World({False: plan(Strategy.ROWS)}, unbounded=plan(Strategy.BLOCKS))
+    outcome = world.decide(replace(SCAN, first=FirstRows(column="k", ascending=True, nulls_first=True, rows=3)))
+    assert len(world.requests) == 1 and isinstance(outcome, ReadRows if is_read_here else ReadChoices)
 
 
 def test_rows_that_spark_reads_after_all() -> None:
