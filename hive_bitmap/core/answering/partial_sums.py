@@ -8,7 +8,6 @@ query without bitmaps. A file is left out if the index does not know its values.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -16,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.core.answering.index_rows import COUNT, GROUP, INCONSISTENT, IndexRows, index_rows
-from hive_bitmap.core.answering.tally import Counts, grouped, require_small
+from hive_bitmap.core.answering.tally import RunningCounts, grouped, require_small
 from hive_bitmap.core.index import lookup as shards
 from hive_bitmap.core.index.aggregate_columns import SUM_DIGITS, Aggregate
 from hive_bitmap.core.index.partial_aggregates import fitting, summable
@@ -35,17 +34,6 @@ class TooWide(Unsupported):
     """A sum has more digits than an index stores."""
 
 
-@dataclass(frozen=True)
-class AddedUp:
-    """Sums of partial aggregates, and the files that they leave out.
-
-    `sums` is None if all files are left out.
-    """
-
-    sums: pa.Table | None
-    left_out: tuple[int, ...] = ()  # positions in `LookupUnit.paths`
-
-
 class _UnknownValues(Exception):
     """Some files have rows whose aggregates are unknown; `files` flags these files."""
 
@@ -61,8 +49,11 @@ def add_up(
     aggregates: Sequence[Aggregate],
     limit: int = ANSWER_BYTES,
     groups: Sequence[int] | None = None,
-) -> AddedUp:
+) -> tuple[pa.Table | None, tuple[int, ...]]:
     """Add up the aggregates of the matching rows by key.
+
+    Return the sums, and the positions in `LookupUnit.paths` of the files that are left out. The sums are None if all
+    files are left out.
 
     A single index must serve the unit of `lookup`, and the unit must also have it under the name ANY_KEY. This index
     must cover every file, and have the columns `keys` (in lower case), the columns of the predicate, and the
@@ -76,15 +67,27 @@ def add_up(
     """
     files = range(len(lookup.unit.paths))
     try:
-        return AddedUp(_sums(lookup.unit, lookup.predicate, matching_keys, keys, aggregates, limit, groups))
+        return _sums(lookup.unit, lookup.predicate, matching_keys, keys, aggregates, limit, groups), ()
     except _UnknownValues as e:
         known = np.flatnonzero(~e.files).tolist()
         left_out = tuple(file for file in files if e.files[file])
     if not known:
-        return AddedUp(None, left_out)
+        return None, left_out
     unit = restrict(lookup, known).unit
     groups = None if groups is None else [groups[file] for file in known]
-    return AddedUp(_sums(unit, lookup.predicate, matching_keys, keys, aggregates, limit, groups), left_out)
+    return _sums(unit, lookup.predicate, matching_keys, keys, aggregates, limit, groups), left_out
+
+
+class RunningSums(RunningCounts):
+    """A running sum of tables of keys, COUNT and the stored columns of `aggregates`."""
+
+    def __init__(self, nothing: pa.Table, limit: int, aggregates: Sequence[Aggregate]) -> None:
+        super().__init__(nothing, limit)
+        self._aggregates = aggregates
+
+    def merged(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """Add up tables; the result has each key once. Raises TooWide."""
+        return merge_sums(tables, self._aggregates)
 
 
 def merge_sums(tables: Sequence[pa.Table], aggregates: Sequence[Aggregate]) -> pa.Table:
@@ -159,7 +162,7 @@ def _all_sums(
     groups: Sequence[int] | None,
 ) -> pa.Table:
     group = None if groups is None else np.array(groups, np.int64)[unit.file]
-    sums = Counts(schema.empty_table(), limit, partial(merge_sums, aggregates=aggregates))
+    sums = RunningSums(schema.empty_table(), limit, aggregates)
     in_blocks, unknown = np.zeros(len(unit.rows), np.int64), np.zeros(len(unit.paths), bool)
     fields = [aggregate.field for aggregate in aggregates]
     for rows in index_rows(unit, list(keys) or [ANY_KEY], predicate, matching_keys):

@@ -17,7 +17,7 @@ wrong, the index is damaged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -63,18 +63,19 @@ class _Part:
     bits: Bits
 
 
-class Counts:
+class RunningCounts:
     """A running sum of tables of keys and counts.
 
     Each table has a row for each key, with the key's COUNT. The sum takes at most `limit` bytes (`answer_size.nbytes`).
-    `nothing` is an empty table with the columns of the sum. `merge` adds up tables; None stands for `merge_counts`.
+    `nothing` is an empty table with the columns of the sum.
     """
 
-    def __init__(
-        self, nothing: pa.Table, limit: int, merge: Callable[[Sequence[pa.Table]], pa.Table] | None = None
-    ) -> None:
+    def __init__(self, nothing: pa.Table, limit: int) -> None:
         self._tables, self._limit, self._pending = [nothing], limit, 0
-        self._merge = merge or merge_counts
+
+    def merged(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """Add up tables; the result has each key once."""
+        return merge_counts(tables)
 
     def add(self, counts: pa.Table) -> None:
         """Add the counts of more rows.
@@ -92,7 +93,7 @@ class Counts:
 
         Raises TooLarge.
         """
-        return require_small(self._merge(self._tables), self._limit)
+        return require_small(self.merged(self._tables), self._limit)
 
 
 def require_small(counts: pa.Table, limit: int) -> pa.Table:
@@ -147,7 +148,7 @@ def tally(
         raise next(iter(selected.damaged.values()))
     bits = selection.everything(selected.layout) if selected.bits is None else selected.bits
     parts = [_Part(_NO_KEY, bits)] if len(by_index) == 1 else _parts(selected, bits, by_index[0])
-    counts = Counts(nothing, limit)
+    counts = RunningCounts(nothing, limit)
     for table in _by_overlap(selected, parts, by_index[-1], group):
         counts.add(table)
     return counts.total()
@@ -246,7 +247,7 @@ def _sums(
     the columns of the result, which may take at most `limit` bytes. `group` has the number of each block's group; it is
     None if groups are not counted separately.
     """
-    counts, in_blocks = Counts(nothing, limit), np.zeros(len(unit.rows), np.int64)
+    counts, in_blocks = RunningCounts(nothing, limit), np.zeros(len(unit.rows), np.int64)
     deleted = _DeletedRows(unit, unit.parts[keys[0]].encoding) if unit.deleted else None
     for rows in index_rows(unit, keys, predicate, matching_keys):
         in_blocks += np.bincount(rows.block, rows.cardinality, len(in_blocks)).astype(np.int64)

@@ -23,8 +23,8 @@ from hive_bitmap.core.answering.count_budget import index_bytes
 from hive_bitmap.core.answering.extremes import are_enough, extremes
 from hive_bitmap.core.answering.index_rows import COUNT, GROUP
 from hive_bitmap.core.answering.key_merge import Top, is_merged, merged_answer
-from hive_bitmap.core.answering.partial_sums import ANY_KEY, TooWide, add_up, merge_sums
-from hive_bitmap.core.answering.tally import Counts, merge_counts, require_small, tally
+from hive_bitmap.core.answering.partial_sums import ANY_KEY, RunningSums, TooWide, add_up
+from hive_bitmap.core.answering.tally import RunningCounts, merge_counts, require_small, tally
 from hive_bitmap.core.columns import find
 from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
 from hive_bitmap.core.index import checksums
@@ -198,8 +198,8 @@ def _counts_of_set(
     if schema is None:
         return None
     lookups, indexed_rows = list[Lookup](), 0
-    merge = partial(merge_sums, aggregates=aggregates) if aggregates else merge_counts
-    counts, uncounted = Counts(schema.empty_table(), limit, merge), list[Lookup]()
+    nothing, uncounted = schema.empty_table(), list[Lookup]()
+    counts = RunningSums(nothing, limit, aggregates) if aggregates else RunningCounts(nothing, limit)
     data = _data_keys(reading, request.keys)
     for lookup, candidates in reading.results.pairs():
         confirmed, needed = _confirmed(lookup) & ~_among(lookup, reading, changed), needs_file(candidates, lookup)
@@ -255,7 +255,7 @@ def _counts_of_set(
                 uncounted.append(lookup)
             case _Tally(table, files):
                 if table is not None:
-                    counts.add(merge([_complete(table, reading, schema)]))
+                    counts.add(counts.merged([_complete(table, reading, schema)]))
                 if files:
                     uncounted.append(restrict(lookup, files))
     total = counts.total()
@@ -383,7 +383,7 @@ def _add_up(
     """
     groups = lookup.partitions if by_partition else None
     try:
-        added_up = add_up(lookup, matching_keys, keys, aggregates, limit, groups)
+        return _Tally(*add_up(lookup, matching_keys, keys, aggregates, limit, groups))
     except CorruptIndex as e:
         checksums.log_whole(log, "an index", e)
         return _NotCounted.DAMAGED
@@ -391,7 +391,6 @@ def _add_up(
         return _NotCounted.TOO_LARGE
     except TooWide:
         return _NotCounted.TOO_WIDE
-    return _Tally(added_up.sums, added_up.left_out)
 
 
 def _tally(
