@@ -31,7 +31,6 @@ from bench.data import (
     register,
     write_small_files,
 )
-from hive_bitmap.core.explaining.blockmap import files_kept
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.strategy import Strategy
 
@@ -402,7 +401,7 @@ def base_read(plan: Plan) -> tuple[int, int]:
     if plan.strategy == Strategy.INDEX_ONLY and plan.rows_selected is not None:
         return 0, 0
     if plan.strategy == Strategy.FILES:
-        kept = files_kept(plan)
+        kept = plan.kept_files
         return int(plan.files["blocks"].to_numpy()[kept].sum()), int(plan.files["size"].to_numpy()[kept].sum())
     return plan.blocks_selected or 0, plan.bytes_selected or 0
 

@@ -247,12 +247,12 @@ def _turn(spark: SparkSession, proxy: Proxy, ask: Callable[[SparkSession], Any])
 def _forget(spark: SparkSession) -> None:
     """As in a process that has just begun: neither engine remembers anything of the table."""
     from hive_bitmap.core.index import lookup, manifest
-    from hive_bitmap.core.stores import memory_cache, speed
+    from hive_bitmap.core.stores import file_cache, speed
 
     spark.catalog.refreshTable("t")
     lookup.clear_caches()
     manifest.read.cache_clear()
-    memory_cache.forget()
+    file_cache.forget()
     speed.forget()
 
 

@@ -11,7 +11,6 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import hive_bitmap
-from hive_bitmap.core.explaining.blockmap import files_kept
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.strategy import Strategy
 
@@ -107,7 +106,7 @@ def _blocks_read(plan: Plan) -> int:
         case "full scan":
             return plan.blocks_total or 0
         case "files":
-            return int(plan.files["blocks"].to_numpy()[files_kept(plan)].sum())
+            return int(plan.files["blocks"].to_numpy()[plan.kept_files].sum())
         case "index only" if plan.rows_selected is not None:
             return 0
         case _:

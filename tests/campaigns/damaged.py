@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import hive_bitmap
 from hive_bitmap.core.index import checksums, generation, lookup, manifest, markers, roots
-from hive_bitmap.core.stores import memory_cache
+from hive_bitmap.core.stores import file_cache
 from hive_bitmap.errors import HiveBitmapError, StoreError
 from hive_bitmap.spark.registry import catalog
 from tests.campaigns import damages
@@ -119,7 +119,7 @@ class Damaged(ABC):
         """Empty the caches of what normally never changes."""
         catalog.clear_caches()
         lookup.clear_caches()
-        memory_cache.forget()
+        file_cache.forget()
         for kept in (checksums.of_generation, manifest.read):
             kept.cache_clear()
 

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from hive_bitmap.core import stores
 from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
 from hive_bitmap.core.index import lookup, manifest
-from hive_bitmap.core.stores import memory_cache
+from hive_bitmap.core.stores import file_cache
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -384,7 +384,7 @@ def harm_index(spark: SparkSession, rng: random.Random, table: Table, index_fold
         _write(path, content)
     lookup.clear_caches()
     manifest.read.cache_clear()
-    memory_cache.forget()
+    file_cache.forget()
 
 
 def _below(folder: str) -> list[str]:

@@ -24,7 +24,7 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.core.index import checksums, manifest
-from hive_bitmap.core.stores import disk_cache
+from hive_bitmap.core.stores import file_cache
 from hive_bitmap.core.stores.options import Options
 from hive_bitmap.errors import HiveBitmapError
 from tests.asking import indexed, require_alike, told, under
@@ -148,7 +148,7 @@ def options(folder: Path, megabytes: int) -> Options:
 
 def test_c2_the_cache_removes_no_files_of_others(tmp_path: Path) -> None:
     (tmp_path / "thesis.pdf").write_bytes(bytes(2 << 20))
-    disk_cache.put(options(tmp_path, 1), "key", b"a shard")
+    file_cache.put(options(tmp_path, 1), "key", b"a shard")
     assert "thesis.pdf" in files(tmp_path)
 
 
@@ -285,12 +285,12 @@ def test_d5_keys_are_as_private_as_the_files_they_are_from(spark: SparkSession, 
 
 def test_d6_a_cache_that_others_can_write_is_not_believed(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    disk_cache.put(options(cache, 1), "key", b"evil")
+    file_cache.put(options(cache, 1), "key", b"evil")
     for path in (cache, *cache.rglob("*")):
         path.chmod(0o777 if path.is_dir() else 0o666)
         if os.getuid() == 0:  # only root gives files away
             os.chown(path, 65534, 65534)
-    assert disk_cache.get(options(cache, 1), "key") is None
+    assert file_cache.get(options(cache, 1), "key") is None
 
 
 @pytest.mark.contract

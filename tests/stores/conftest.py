@@ -13,7 +13,7 @@ import pytest
 import hive_bitmap
 from hive_bitmap.core.index import lookup, manifest
 from hive_bitmap.core.memory_budget import BUDGET
-from hive_bitmap.core.stores import memory_cache, options
+from hive_bitmap.core.stores import file_cache, options
 from hive_bitmap.core.stores.options import Options
 from hive_bitmap.spark import session_cache
 from hive_bitmap.spark.metastore import session_stores
@@ -120,7 +120,7 @@ def forget() -> None:
     """Let go of all that is kept of indexes and of sessions."""
     lookup.clear_caches()
     manifest.read.cache_clear()
-    memory_cache.forget()
+    file_cache.forget()
     BUDGET.clear("questions")
 
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.stores import disk_cache, memory_cache, requests, speed
+from hive_bitmap.core.stores import file_cache, requests, speed
 from hive_bitmap.core.stores.options import Options
 from tests.stores.conftest import BUCKET, S3, reached
 
@@ -25,7 +25,7 @@ def options(folder: Path, megabytes: int = 1024) -> Options:
 
 
 def entries(folder: Path) -> Path:
-    return Path(disk_cache.folder_in(str(folder)))
+    return Path(file_cache.folder_in(str(folder)))
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def shard(s3: S3, tmp_path: Path) -> Iterator[str]:
 
 def read(path: str) -> tuple[bytes, int]:
     """What another process reads, and how many requests it makes."""
-    memory_cache.forget()
+    file_cache.forget()
     with requests.measured() as measured, stores.open_immutable(path, len(CONTENT)) as file:
         content = file.read()
     return content, measured.requests.total
@@ -73,35 +73,35 @@ def test_a_damaged_piece_is_read_anew(shard: str, tmp_path: Path, harm: str) -> 
 def test_the_folder_is_bounded_and_what_was_used_last_stays(tmp_path: Path) -> None:
     mine = options(tmp_path, 4)
     for number in range(40):
-        disk_cache.put(mine, str(number), bytes(1 << 18))
-        assert disk_cache.get(mine, "0") is not None  # is used all the time
+        file_cache.put(mine, str(number), bytes(1 << 18))
+        assert file_cache.get(mine, "0") is not None  # is used all the time
         for piece in entries(tmp_path).iterdir():  # a coarse clock would not tell them apart
             os.utime(piece, ns=(piece.stat().st_atime_ns, piece.stat().st_mtime_ns - 10_000_000))
     total = sum(piece.stat().st_size for piece in entries(tmp_path).iterdir())
     assert total <= 5 << 20
-    assert disk_cache.get(mine, "39") is not None and disk_cache.get(mine, "1") is None
+    assert file_cache.get(mine, "39") is not None and file_cache.get(mine, "1") is None
 
 
 def test_many_write_and_shrink_at_the_same_time(tmp_path: Path) -> None:
     def work(number: int) -> bool:
         mine, what = options(tmp_path, 1), str(number % 20)
-        disk_cache.put(mine, what, what.encode() * 50_000)
-        disk_cache.shrink(mine, 1 << 19)
-        found = disk_cache.get(mine, what)
+        file_cache.put(mine, what, what.encode() * 50_000)
+        file_cache.shrink(mine, 1 << 19)
+        found = file_cache.get(mine, what)
         return found in (None, what.encode() * 50_000)
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(400)))
-    assert all(file.suffix == disk_cache.SUFFIX for file in entries(tmp_path).iterdir())
+    assert all(file.suffix == file_cache.SUFFIX for file in entries(tmp_path).iterdir())
 
 
 def test_a_folder_that_cannot_be_written_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_bytes(b"")
     mine = options(tmp_path / "file" / "cache")
     with caplog.at_level(logging.WARNING, logger="hive_bitmap"):
-        disk_cache.put(mine, "one", b"1")
-        disk_cache.put(mine, "two", b"2")
-    assert disk_cache.get(mine, "one") is None
+        file_cache.put(mine, "one", b"1")
+        file_cache.put(mine, "two", b"2")
+    assert file_cache.get(mine, "one") is None
     assert len(caplog.records) == 1 and "cannot be used" in caplog.text
 
 

@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 from hive_bitmap.core.answering.index_rows import COUNT, GROUP, INCONSISTENT, IndexRows, index_rows
 from hive_bitmap.core.answering.tally import RunningCounts, grouped, require_small
 from hive_bitmap.core.index import lookup as shards
-from hive_bitmap.core.index.aggregate_columns import SUM_DIGITS, Aggregate
-from hive_bitmap.core.index.partial_aggregates import fitting, summable
+from hive_bitmap.core.index.aggregate_columns import SUM_DIGITS, Aggregate, fitting, summable
 from hive_bitmap.core.planning.settings import ANSWER_BYTES
 from hive_bitmap.core.predicates.nodes import TRUE, Predicate
 from hive_bitmap.core.selecting.candidates import Lookup, restrict

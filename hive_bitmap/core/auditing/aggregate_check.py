@@ -1,6 +1,6 @@
 """Compute the aggregates of a block again, for `verify`.
 
-Here, sums are always computed in 256 bits. A build (`index.partial_aggregates`) uses 256 bits only for large values.
+Here, sums are always computed in 256 bits. A build (`index.aggregate_columns`) uses 256 bits only for large values.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.core.index.aggregate_columns import SUM_DIGITS, Aggregate, scale
-from hive_bitmap.core.index.partial_aggregates import WIDEST_DIGITS
+from hive_bitmap.core.index.aggregate_columns import SUM_DIGITS, WIDEST_DIGITS, Aggregate, scale
 
 Longs = npt.NDArray[np.int64]
 

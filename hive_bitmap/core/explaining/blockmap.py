@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.core.planning.plan import Plan
-from hive_bitmap.core.planning.strategy import Strategy
 
 Int64s = npt.NDArray[np.int64]
 
@@ -69,7 +68,7 @@ class MapRow:
 class BlockMap:
     """The files to draw, in the plan's order.
 
-    `more` is the number of files that are not drawn. Of these, the plan keeps (see `files_kept`) `kept_more` files.
+    `more` is the number of files that are not drawn. Of these, the plan keeps `kept_more` (see `Plan.kept_files`).
     """
 
     rows: tuple[MapRow, ...]
@@ -77,40 +76,12 @@ class BlockMap:
     kept_more: int
 
 
-def scanned(plan: Plan) -> npt.NDArray[np.bool_]:
-    """Return for each file of the plan whether it is read whole."""
-    return _column(plan.files, "scanned").astype(bool)
-
-
-def files_kept(plan: Plan) -> npt.NDArray[np.bool_]:
-    """Return for each file of the plan whether it is kept.
-
-    A file is kept if it is read whole or holds a selected row. An answer from the index keeps only the files that it
-    reads whole.
-    """
-    is_kept = scanned(plan)
-    if plan.strategy == Strategy.INDEX_ONLY:
-        return is_kept
-    selected = _column(plan.blocks, "selected") > 0
-    is_kept[_column(plan.blocks, "file")[selected]] = True
-    return is_kept
-
-
-def blocks_kept(plan: Plan) -> int | None:
-    """Return the number of blocks to read according to the plan.
-
-    A block is read if it has a selected row. Each file that is read whole counts as one block. An answer from the index
-    reads only such files. Returns None if no index was looked up.
-    """
-    return int(scanned(plan).sum()) if plan.strategy == Strategy.INDEX_ONLY else plan.blocks_selected
-
-
 def block_map(plan: Plan, max_files: int, max_cells: int) -> BlockMap:
     """Make the map of at most `max_files` files.
 
     A file has at most `max_cells` cells. `max_files` and `max_cells` are at least 1.
     """
-    is_kept = files_kept(plan)
+    is_kept = plan.kept_files
     drawn = np.sort(np.argsort(~is_kept, kind="stable")[:max_files])
     file_of_block = _column(plan.blocks, "file")
     order = np.lexsort((_column(plan.blocks, "offset"), file_of_block))

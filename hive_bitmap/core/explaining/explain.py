@@ -15,7 +15,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hive_bitmap.core.explaining.blockmap import BlockMap, MapRow, block_map, files_kept
+from hive_bitmap.core.explaining.blockmap import BlockMap, MapRow, block_map
 from hive_bitmap.core.explaining.explain_html import to_html
 from hive_bitmap.core.explaining.measures import deleted, measures, of_all, percent, read_by_answer, seconds, size
 from hive_bitmap.core.planning.plan import IndexUse, Plan
@@ -69,7 +69,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
             for i in plan.indexes
         ],
         "files_total": len(plan.files) if plan.looked_up else None,
-        "files_selected": int(files_kept(plan).sum()) if plan.looked_up else None,
+        "files_selected": int(plan.kept_files.sum()) if plan.looked_up else None,
         "blocks_total": plan.blocks_total,
         "blocks_selected": plan.blocks_selected,
         "rows_total": plan.rows_total,

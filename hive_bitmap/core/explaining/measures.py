@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 
-from hive_bitmap.core.explaining.blockmap import blocks_kept, files_kept, scanned
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.strategy import Strategy
 
@@ -21,10 +20,10 @@ def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
     if not plan.looked_up:
         return [(word, "-", "-", "-") for word in ("files", "blocks", "bytes", "rows")]
     answered = plan.strategy == Strategy.INDEX_ONLY
-    bytes_kept = int(plan.files["size"].to_numpy()[scanned(plan)].sum()) if answered else plan.bytes_selected
+    bytes_kept = int(plan.files["size"].to_numpy()[plan.scanned_files].sum()) if answered else plan.bytes_selected
     counts = [
-        ("files", int(files_kept(plan).sum()), len(plan.files)),
-        ("blocks", blocks_kept(plan), plan.blocks_total),
+        ("files", int(plan.kept_files.sum()), len(plan.files)),
+        ("blocks", plan.kept_blocks, plan.blocks_total),
         ("rows counted" if answered else "rows", plan.rows_selected, plan.rows_total),
     ]
     lines = [(word, thousands(part), thousands(total), percent(part, total)) for word, part, total in counts]
@@ -44,7 +43,7 @@ def read_by_answer(plan: Plan) -> str:
     """
     if plan.strategy != Strategy.INDEX_ONLY or not plan.looked_up:
         return ""
-    whole = int(scanned(plan).sum())
+    whole = int(plan.scanned_files.sum())
     read = f"{counted(whole, 'file')} whole" if whole else "no file"
     return f"the index answers, and reads {read}"
 

@@ -33,7 +33,7 @@ __all__ = [
     "calendar_checks",
     "engine",
     "key_values",
-    "orc_rows",
+    "orc_file",
 ]
 
 

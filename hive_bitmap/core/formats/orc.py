@@ -24,8 +24,7 @@ from hive_bitmap.core.formats.calendar_checks import (
     require_whole_seconds_near_1970,
 )
 from hive_bitmap.core.formats.key_values import KeyColumn, Values, arrow_type, converted, decoding, is_simple, nulls
-from hive_bitmap.core.formats.orc_file import Conversion, OrcHandle, find, footer, open_file, statistics
-from hive_bitmap.core.formats.orc_rows import RowReader
+from hive_bitmap.core.formats.orc_file import Conversion, OrcHandle, RowReader, find, footer, open_file, statistics
 from hive_bitmap.core.formats.orc_tail import StripeStatistics
 from hive_bitmap.errors import Undecodable
 

@@ -1,10 +1,13 @@
-"""Open ORC files, and find columns by Spark's rules.
+"""Open ORC files, find columns by Spark's rules, and read a few rows.
 
 Columns are found by name, ignoring case. If every name in the file begins with `_col`, as in files of old Hive
 versions, columns are found by position. A missing column is NULL. These are the rules of `requestedColumnIds` in
 https://github.com/apache/spark/blob/v4.0.0/sql/core/src/main/scala/org/apache/spark/sql/execution/datasources/orc/OrcUtils.scala.
 
-pyorc reads the footer, because pyorc gives the positions of the stripes. pyarrow reads the values.
+pyorc reads the footer, because pyorc gives the positions of the stripes. pyarrow reads the values. A few rows of a
+stripe are read with pyorc, which seeks by the row index, while Arrow decodes the whole stripe. Measured on one core
+with nine columns and a stripe of 150,000 rows: decoding all takes 29 ms; seeking takes 2 ms to open the stripe and 0.45
+ms for each row.
 
 As for Parquet, there is an allowlist of types that Arrow reads like Spark (`SAFE_CONVERSIONS`). Some values of these
 types are converted or left to Spark (`Conversion`). Dates before 1582-10-15 and timestamps before 1900 are left to
@@ -19,9 +22,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyorc
 from pyarrow import orc
+from pyorc.converters import ORCConverter
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.formats.calendar_checks import FIRST_DAY, FIRST_MICROSECOND
@@ -47,6 +53,8 @@ SAFE_CONVERSIONS: Mapping[str, tuple[str, ...]] = {
     "timestamp with local time zone": ("timestamp",),
     "timestamp_ntz": ("timestamp_ntz",),
 }
+_BATCH_ROWS = 8  # rows that pyorc decodes after each seek
+_SECOND = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -238,3 +246,90 @@ def find(handle: OrcHandle, column: KeyColumn) -> tuple[str, Conversion] | None:
     if any(name.startswith(f"{other.name}.") for other in handle.columns):
         raise Undecodable(f"column {name!r} cannot be told from a nested one")  # pyarrow selects by dotted paths
     return name, conversion_for(stored[0], column)
+
+
+class _Days(ORCConverter):
+    @staticmethod
+    def from_orc(days: int) -> int:
+        return days
+
+
+class _Nanoseconds(ORCConverter):
+    @staticmethod
+    def from_orc(seconds: int, nanoseconds: int, timezone: object) -> int:
+        return seconds * _SECOND + nanoseconds
+
+
+_CONVERTERS = {
+    pyorc.TypeKind.DATE: _Days,
+    pyorc.TypeKind.TIMESTAMP: _Nanoseconds,
+    pyorc.TypeKind.TIMESTAMP_INSTANT: _Nanoseconds,
+}
+
+
+def decoded_share(selected: Any, rows: Any, stride: int) -> Any:
+    """Return the cost of reading rows of a stripe, as a share of decoding it all.
+
+    `selected` of the `rows` rows are read. The cost is 1 if the whole stripe is decoded, and less if pyorc seeks to
+    each row. `stride` is the number of rows between two entries of the row index. Opening the stripe costs as much as
+    decoding `stride` rows; a seek costs a quarter as much. Numbers and arrays are accepted.
+    """
+    few = np.maximum(selected, 2) * stride <= rows
+    return np.where(few, (1 + selected / 4) * stride / np.maximum(rows, 1), 1.0)
+
+
+class RowReader:
+    """A reader of single rows of an open ORC file.
+
+    `names` are the top-level columns to read.
+    """
+
+    def __init__(self, handle: OrcHandle, names: Collection[str]) -> None:
+        self._handle = handle
+        self._columns = handle.positions(names)
+
+    def pays(self, selected: int, total: int) -> bool:
+        """Return whether seeking `selected` of `total` rows beats decoding the stripe.
+
+        The result is false without a row index.
+        """
+        stride: int = self._handle.file.row_index_stride
+        return stride > 0 and bool(decoded_share(selected, total, stride) < 1)
+
+    def read(self, block: int, rows: npt.NDArray[np.int64]) -> pa.RecordBatch | None:
+        """Return rows of the stripe `block`, as pyarrow would.
+
+        `rows` are row numbers, 0-based and ascending. Returns None if pyorc cannot read the rows.
+        """
+        try:
+            stripe = self._reader.read_stripe(block)
+            read = []
+            for row in rows.tolist():
+                stripe.seek(row)
+                read.append(next(stripe))
+            schema = self._schema()
+            arrays = [
+                pa.array(column, field.type) for column, field in zip(zip(*read, strict=True), schema, strict=True)
+            ]
+            return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        except (pyorc.ParseError, ValueError, OverflowError, StopIteration, pa.ArrowException):
+            return None
+
+    def rehearse(self) -> None:
+        """Read everything in the footer that `read` needs, to find damage early.
+
+        Raises Undecodable if the footer is damaged.
+        """
+        with decoding("its footer"):
+            if self._columns and self._reader.num_of_stripes:
+                self.pays(1, 1)
+                self._schema()
+
+    def _schema(self) -> pa.Schema:
+        return pa.schema([self._handle.file.schema.field(number) for number in self._columns])
+
+    @cached_property
+    def _reader(self) -> pyorc.Reader:
+        return pyorc.Reader(
+            self._handle.source, batch_size=_BATCH_ROWS, column_indices=self._columns, converters=_CONVERTERS
+        )

@@ -15,7 +15,6 @@ __all__ = [
     "lookup",
     "manifest",
     "markers",
-    "partial_aggregates",
     "partition_conditions",
     "refresh_record",
     "roots",

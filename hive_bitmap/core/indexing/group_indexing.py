@@ -28,10 +28,10 @@ from hive_bitmap.core.formats import Format
 from hive_bitmap.core.formats.blocks import Blocks, Bounds
 from hive_bitmap.core.formats.key_values import KeyColumn
 from hive_bitmap.core.index import fingerprint, shard
+from hive_bitmap.core.index.aggregate_columns import partials
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.index.manifest import FILES, INTEGERS, TIMES, bounded_column
-from hive_bitmap.core.index.partial_aggregates import partials
 from hive_bitmap.core.index.shard import Partitions, Written
 from hive_bitmap.core.index.table_schema import built_schema, shard_name
 from hive_bitmap.core.indexing.computed_keys import KeyReader

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hive_bitmap.core.planning.learnt_prices import FROZEN, Factors
 from hive_bitmap.core.planning.strategy import Reason, Strategy
 from hive_bitmap.core.selecting.candidates import LookupResults
 from hive_bitmap.core.selecting.first_rows import FirstRows
+from hive_bitmap.core.selecting.lookup_units import Flags, Longs
 
 # The base files of the partitions that remain after pruning, a row for each.
 FILES_SCHEMA = pa.schema(
@@ -146,9 +148,41 @@ class Plan:
         return int(self.blocks["rows"].to_numpy()[chosen].sum())
 
     @property
+    def scanned_files(self) -> Flags:
+        """Whether each file is read whole."""
+        flags: Flags = _integers(self.files["scanned"]).astype(bool)
+        return flags
+
+    @property
+    def kept_files(self) -> Flags:
+        """Whether each file is kept: it is read whole, or holds a selected row.
+
+        An answer from the index keeps only the files that it reads whole.
+        """
+        kept = self.scanned_files
+        if self.strategy != Strategy.INDEX_ONLY:
+            kept[_integers(self.blocks["file"])[_integers(self.blocks["selected"]) > 0]] = True
+        return kept
+
+    @property
+    def kept_blocks(self) -> int | None:
+        """The number of blocks to read: those with a selected row.
+
+        Each file that is read whole counts as one block. An answer from the index reads only such files. None if no
+        index was looked up.
+        """
+        return int(self.scanned_files.sum()) if self.strategy == Strategy.INDEX_ONLY else self.blocks_selected
+
+    @property
     def looked_up(self) -> bool:
         """Whether an index was looked up; without a lookup, `files` is empty and `blocks_total` is None."""
         return self.blocks_total is not None
+
+
+def _integers(column: pa.ChunkedArray) -> Longs:
+    """Return a numeric or boolean column as integers; NULL becomes 0."""
+    values: Longs = pc.fill_null(column.cast(pa.int64()), 0).to_numpy()
+    return values
 
 
 def _of(part: int | None, whole: int | None, what: str) -> str:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.formats.orc_rows import decoded_share
+from hive_bitmap.core.formats.orc_file import decoded_share
 from hive_bitmap.core.planning.learnt_prices import FROZEN, Factors
 from hive_bitmap.core.stores.speed import LOCAL, Speed
 

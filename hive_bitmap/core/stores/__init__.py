@@ -1,6 +1,6 @@
 """Read and write files and folders in any store, by their Hadoop paths.
 
-This module is the only entry point of the package. Each kind of store is a module: `local`, `s3`, `clouds` (Google,
+This module is the only entry point of the package. Each kind of store is a module: `local`, `clouds` (S3, Google,
 Azure), `hdfs`, `libhdfs`. Functions raise FileNotFoundError for a missing file or folder, and StoreError for a store
 that cannot be reached or still fails after the configured number of attempts; queries then fall back to plain Spark.
 Other errors of the local file system are OSErrors.
@@ -12,11 +12,11 @@ Other errors of the local file system are OSErrors.
 * Reading: Files of object stores (`objects`) and HDFS (`hdfs`) are read in ranges (`ranged`): first the end of the
   file, then at least a megabyte from the start of a read on. So a footer takes one request, and the columns of a row
   group take one request. All requests for an open object require the same entity tag; with `pinned`, they require the
-  tag in a plan. Files that never change, above all shards, are cached in blocks (`memory_cache`).
+  tag in a plan. Files that never change, above all shards, are cached in blocks (`file_cache`).
 * Requests: `requests` counts requests. The counts of tasks come back through an accumulator (`tasks/task_requests`), or
   with the results (`distribution.in_tasks`).
 * Failures: Transient errors are retried inside this package only. A lasting error becomes a StoreError with a
-  one-sentence message, in which anything that looks like a secret is masked (`failures`). StoreError is not an OSError,
+  one-sentence message, in which anything that looks like a secret is masked (`requests`). StoreError is not an OSError,
   so that the failure of a store is not mistaken for a damaged file. A query becomes a full scan
   (`preparing/spark_only`), and a build fails with BuildFailed.
 * Tasks: Tasks run on other machines, which may not reach a store. So before a plan relies on tasks, a task tries to
@@ -44,7 +44,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from hive_bitmap.core.parallel import map_parallel
-from hive_bitmap.core.stores import clouds, disk_cache, hdfs, libhdfs, memory_cache, s3, speed
+from hive_bitmap.core.stores import clouds, file_cache, hdfs, libhdfs, speed
 from hive_bitmap.core.stores.access import Access, strictest
 from hive_bitmap.core.stores.local import Local
 from hive_bitmap.core.stores.objects import Objects
@@ -107,7 +107,7 @@ MANY_FOLDERS = 8  # from this number on, folders of an object store are listed t
 _STORE_PARTS = 3  # `s3a:`, "" and the bucket, in a path that is split at slashes
 _CHUNK_BYTES = 1 << 22  # copied at a time
 # Schemes of stores with conditional requests: they fail if the object no longer has a given entity tag.
-_TAGGED = (*s3.SCHEMES, *clouds.GOOGLE, *clouds.AZURE)
+_TAGGED = (*clouds.S3, *clouds.GOOGLE, *clouds.AZURE)
 _pinned: ContextVar[Mapping[str, FileStatus]] = ContextVar("hive_bitmap_pinned", default=MappingProxyType({}))
 _LOCAL = Local()
 _opening = RLock()
@@ -225,7 +225,7 @@ def open_immutable(path: str, size: int) -> pa.NativeFile:
     if is_local(path):
         return open_input(path)
     store = _store(path)
-    ranged = Ranged(size, lambda at, length: memory_cache.read(store, path, size, at, length), ahead=0)
+    ranged = Ranged(size, lambda at, length: file_cache.read(store, path, size, at, length), ahead=0)
     return pa.PythonFile(ranged, mode="r")
 
 
@@ -234,13 +234,13 @@ def read_immutable(path: str) -> bytes:
 
     A remote file is cached in the cache folder, if one is set.
     """
-    cached = None if is_local(path) else disk_cache.get(current(), path)
+    cached = None if is_local(path) else file_cache.get(current(), path)
     if cached is not None:
         return cached
     with open_input(path) as source:
         content: bytes = source.read()
     if not is_local(path):
-        disk_cache.put(current(), path, content)
+        file_cache.put(current(), path, content)
     return content
 
 
@@ -448,7 +448,7 @@ def _open_hdfs(options: Options, scheme: str, authority: str) -> Store:
 # The function that opens the store of a scheme. To add a store, write its module and add a line here.
 _STORES: dict[str, Callable[[Options, str, str], Store]] = {
     **dict.fromkeys(hdfs.SCHEMES, _open_hdfs),
-    **dict.fromkeys(s3.SCHEMES, lambda options, _, bucket: s3.open_bucket(options, bucket)),
+    **dict.fromkeys(clouds.S3, lambda options, _, bucket: clouds.open_bucket(options, bucket)),
     **dict.fromkeys(clouds.GOOGLE, lambda options, _, bucket: clouds.open_google(options, bucket)),
     **dict.fromkeys(clouds.AZURE, lambda options, _, container: clouds.open_azure(options, container)),
 }

@@ -1,10 +1,13 @@
-"""Cache remote files on the local disk, if the files never change.
+"""Cache remote files that never change, such as shards, in memory and on the local disk.
 
-The cache is in the folder `hive_bitmap.stores.cache_folder`. The cache survives the process, and the processes of one
-user may share it. Entries are in a subfolder that only this user can write. If another user owns or can write the
-subfolder, the cache is not used. An entry is a file named by the hash of its key. The file gets this name when it is
-complete, and begins with its length and a checksum of key and content. If length or checksum are wrong, the entry is
-removed and read from the store again. Other files are never touched.
+Files are read in blocks of BLOCK bytes, so that a small shard takes a single request, and so do adjacent parts of a
+large shard. Blocks are cached in memory, and on disk if a folder is set (`hive_bitmap.stores.cache_folder`).
+
+The cache on disk survives the process, and the processes of one user may share it. Entries are in a subfolder that only
+this user can write. If another user owns or can write the subfolder, the cache is not used. An entry is a file named by
+the hash of its key. The file gets this name when it is complete, and begins with its length and a checksum of key and
+content. If length or checksum are wrong, the entry is removed and read from the store again. Other files are never
+touched.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ from contextlib import contextmanager
 from secrets import token_hex
 from threading import Lock
 
-from hive_bitmap.core.stores.options import Options
+from hive_bitmap.core.memory_budget import BUDGET, Cache
+from hive_bitmap.core.stores.options import Options, current
+from hive_bitmap.core.stores.store import Store
 
 SUFFIX = ".piece"
 SHRUNK_SHARE = 0.9  # share of `cache_size` to which a larger cache is shrunk
@@ -34,10 +39,12 @@ _written: dict[str, int] = {}  # bytes written to each folder since its size was
 _refused: set[str] = set()  # folders for which the warning was logged
 _lock = Lock()
 log = logging.getLogger(__name__)
+BLOCK = 4 << 20
+_blocks: Cache[tuple[str, int], bytes] = Cache("index files of stores", len)
 
 
 def get(options: Options, key: str) -> bytes | None:
-    """Return the entry of this key; None if there is no entry."""
+    """Return the entry of this key on disk; None if there is no entry."""
     if not options.cache_folder:
         return None
     name = _name(key)
@@ -58,7 +65,7 @@ def get(options: Options, key: str) -> bytes | None:
 
 
 def put(options: Options, key: str, content: bytes) -> None:
-    """Add an entry, and shrink the cache if the cache is larger than `cache_size`."""
+    """Add an entry on disk, and shrink the cache if it is larger than `cache_size`."""
     bound = options.number("cache_size") << 20
     if not options.cache_folder or len(content) > bound // 4:
         return
@@ -189,3 +196,59 @@ def _warn_once(folder: str, error: OSError) -> None:
         log.warning(
             "index files are cached in memory only, because the cache folder %s cannot be used: %s", folder, error
         )
+
+
+def read(store: Store, path: str, size: int, start: int, length: int) -> bytes:
+    """Read a range of a file that never changes, through the cache.
+
+    The file at `path` has `size` bytes. Return its `length` bytes from the position `start` on. Adjacent blocks that
+    are not cached are read by one request.
+    """
+    options = current()
+    first, last = start // BLOCK, (start + length - 1) // BLOCK
+    BUDGET.resize(options.number("memory") << 20)
+    contents = {block: _blocks.get((path, block)) for block in range(first, last + 1)}
+    for block in [block for block, content in contents.items() if content is None]:
+        contents[block] = _on_disk(options, path, size, block)
+    missing = [block for block, content in contents.items() if content is None]
+    for run_first, run_last in _runs(missing):
+        content = store.read_range(path, run_first * BLOCK, min((run_last + 1) * BLOCK, size) - run_first * BLOCK)
+        for block in range(run_first, run_last + 1):
+            at = (block - run_first) * BLOCK
+            contents[block] = content[at : at + BLOCK]
+            _blocks.put((path, block), content[at : at + BLOCK])
+            put(options, _block_key(path, size, block), content[at : at + BLOCK])
+    joined = b"".join(content for content in contents.values() if content is not None)
+    return joined[start - first * BLOCK :][:length]
+
+
+def _on_disk(options: Options, path: str, size: int, block: int) -> bytes | None:
+    content = get(options, _block_key(path, size, block))
+    if content is None or len(content) != min(BLOCK, size - block * BLOCK):
+        return None
+    _blocks.put((path, block), content)
+    return content
+
+
+def _block_key(path: str, size: int, block: int) -> str:
+    return f"{block} of {size} {path}"
+
+
+def forget() -> None:
+    """Empty the cache in memory."""
+    _blocks.clear()
+
+
+def _runs(blocks: list[int]) -> list[tuple[int, int]]:
+    """Return the first and the last number of each run of consecutive numbers.
+
+    >>> _runs([1, 2, 4])
+    [(1, 2), (4, 4)]
+    """
+    runs: list[tuple[int, int]] = []
+    for block in blocks:
+        if runs and runs[-1][1] == block - 1:
+            runs[-1] = runs[-1][0], block
+        else:
+            runs.append((block, block))
+    return runs

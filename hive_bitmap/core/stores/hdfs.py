@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from hive_bitmap.core.stores import requests, speed
 from hive_bitmap.core.stores.access import OWNER, SHARED_WRITE, STICKY, Access
-from hive_bitmap.core.stores.failures import failed, not_installed, retried
 from hive_bitmap.core.stores.options import HDFS_USER, Options
 from hive_bitmap.core.stores.paths import parent, parts
 from hive_bitmap.core.stores.ranged import TAIL, Ranged
+from hive_bitmap.core.stores.requests import failed, not_installed, retried
 from hive_bitmap.core.stores.store import (
     AbortableWriter,
     FileStatus,

@@ -14,9 +14,9 @@ import pyarrow.fs as pafs
 
 from hive_bitmap.core.stores import requests
 from hive_bitmap.core.stores.access import Access
-from hive_bitmap.core.stores.failures import failed
 from hive_bitmap.core.stores.options import Options
 from hive_bitmap.core.stores.paths import parts
+from hive_bitmap.core.stores.requests import failed
 from hive_bitmap.core.stores.store import (
     FileStatus,
     Listing,

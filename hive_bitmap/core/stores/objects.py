@@ -22,10 +22,10 @@ import pyarrow as pa
 
 from hive_bitmap.core.stores import requests, speed
 from hive_bitmap.core.stores.access import Access
-from hive_bitmap.core.stores.failures import failed, not_installed
 from hive_bitmap.core.stores.options import Options
 from hive_bitmap.core.stores.paths import parts
 from hive_bitmap.core.stores.ranged import AHEAD, TAIL, Ranged
+from hive_bitmap.core.stores.requests import failed, not_installed
 from hive_bitmap.core.stores.store import AbortableWriter, FileStatus, Listing, read_whole, replace_file
 from hive_bitmap.errors import FileChanged, StoreError
 

@@ -339,7 +339,7 @@ class _AskedScan:
         `plan` is the plan of the scan, and `code` the reason of the decision. The decision does not last if there are
         unindexed files, because these may be indexed soon.
         """
-        is_indexed = not plan.looked_up or not any(plan.files["scanned"].to_pylist())
+        is_indexed = not plan.looked_up or not plan.scanned_files.any()
         lasts = code in LASTING and is_indexed and self._is_by_cost
         if code != Reason.LIMIT:
             lasts = lasts and self.resolved.split_bytes is not None  # None: another query may need no order
@@ -457,4 +457,4 @@ def _pieces(prepared: Prepared) -> list[Piece]:
 
 
 def _is_nothing_fresh(plan: Plan) -> bool:
-    return bool(plan.files.num_rows) and all(plan.files["scanned"].to_pylist())
+    return bool(plan.files.num_rows) and bool(plan.scanned_files.all())

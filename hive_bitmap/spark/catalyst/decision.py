@@ -16,7 +16,6 @@ from weakref import ReferenceType
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.core.explaining.blockmap import blocks_kept, files_kept
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.strategy import Reason, Strategy
 from hive_bitmap.spark.catalyst.scans import Scan, Sums
@@ -103,8 +102,8 @@ class Report:
 
 def read_figures(plan: Plan) -> ReadFigures:
     """Count the blocks and files that a plan reads."""
-    files = int(files_kept(plan).sum())
-    return ReadFigures(blocks_kept(plan) or 0, plan.blocks_total or 0, files, plan.files.num_rows)
+    files = int(plan.kept_files.sum())
+    return ReadFigures(plan.kept_blocks or 0, plan.blocks_total or 0, files, plan.files.num_rows)
 
 
 def bytes_saved(plan: Plan) -> int:

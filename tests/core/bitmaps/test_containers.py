@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from hive_bitmap.core.bitmaps.containers import ARRAY, BITS, RUNS, Containers, parse
+from hive_bitmap.core.bitmaps.roaring import ARRAY, BITS, RUNS, Containers, parse
 from hive_bitmap.errors import CorruptBitmap
 from tests.core.bitmaps.test_roaring import BITS as DENSE
 from tests.core.bitmaps.test_roaring import array_of, runs_of

@@ -31,7 +31,7 @@ def test_files_of_which_something_is_read_are_drawn_first_and_the_rest_is_counte
     shuffled = plan.blocks.take(np.random.default_rng(seed).permutation(len(plan.blocks)))
     plan = dataclasses.replace(plan, blocks=shuffled)
     kept = [state[2] or any(selected for _, selected in blocks) for state, blocks in files]
-    assert blockmap.files_kept(plan).tolist() == kept
+    assert plan.kept_files.tolist() == kept
     first = sorted(range(len(files)), key=lambda number: (not kept[number], number))[:max_files]
     drawn = blockmap.block_map(plan, max_files, max_cells)
     assert [row.name for row in drawn.rows] == [str(number) for number in sorted(first)]
@@ -69,7 +69,7 @@ def test_cells_hold_every_block_once() -> None:
 
 def test_unknown_rows_count_as_none() -> None:
     blocks = THREE.blocks.set_column(4, "selected", pa.nulls(len(THREE.blocks), pa.int64()))
-    assert blockmap.files_kept(dataclasses.replace(THREE, blocks=blocks)).tolist() == [False, False, True]
+    assert dataclasses.replace(THREE, blocks=blocks).kept_files.tolist() == [False, False, True]
 
 
 def test_a_cell_without_rows_has_no_share() -> None:

@@ -24,7 +24,7 @@ import pytest
 from pyarrow import orc as pyarrow_orc
 from pyspark.sql import SparkSession
 
-from hive_bitmap.core.formats import FORMATS, orc_file, orc_rows, parquet_rows, parquet_types
+from hive_bitmap.core.formats import FORMATS, orc_file, parquet_rows, parquet_types
 from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type, canonical, is_simple
 from hive_bitmap.errors import Undecodable
 
@@ -116,7 +116,7 @@ def reader(few: bool) -> Iterator[None]:
     """Selected rows come by DuckDB (Parquet) or pyorc (ORC), as few do, or out of whole blocks by pyarrow."""
     with (
         mock.patch.object(parquet_rows, "_SPARSE", float(few)),
-        mock.patch.object(orc_rows.RowReader, "pays", lambda *_: few),
+        mock.patch.object(orc_file.RowReader, "pays", lambda *_: few),
     ):
         yield
 

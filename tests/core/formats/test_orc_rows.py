@@ -18,7 +18,7 @@ from pyarrow import orc as pyarrow_orc
 
 from hive_bitmap.core.formats import orc
 from hive_bitmap.core.formats.key_values import KeyColumn
-from hive_bitmap.core.formats.orc_rows import RowReader
+from hive_bitmap.core.formats.orc_file import RowReader
 
 STRIDE, ROWS = 500, 20_000
 TYPES = {

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from hive_bitmap.core.auditing.aggregate_check import expected_aggregate
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.index.aggregate_columns import FUNCTIONS, Aggregate
-from hive_bitmap.core.index.partial_aggregates import partials
+from hive_bitmap.core.index.aggregate_columns import FUNCTIONS, Aggregate, partials
 
 BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 EXACT = Context(prec=200)

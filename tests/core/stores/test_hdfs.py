@@ -14,7 +14,7 @@ from typing import Any
 import hdfs_native
 import pytest
 
-from hive_bitmap.core.stores import FileStatus, failures, requests
+from hive_bitmap.core.stores import FileStatus, requests
 from hive_bitmap.core.stores.access import Access
 from hive_bitmap.core.stores.hdfs import ADVICE, Hdfs, all_entries, is_transient, open_cluster
 from hive_bitmap.core.stores.options import PREFIX, Options
@@ -171,7 +171,7 @@ class Sink:
 
 @pytest.fixture(autouse=True)
 def _do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "FIRST_WAIT", 0.0)
+    monkeypatch.setattr(requests, "FIRST_WAIT", 0.0)
 
 
 @pytest.fixture

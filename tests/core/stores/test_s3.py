@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hive_bitmap.core.stores import s3
+from hive_bitmap.core.stores import clouds
+from hive_bitmap.core.stores.clouds import BucketSettings, Keys, arguments, keys_of
 from hive_bitmap.core.stores.options import PREFIX, Options
-from hive_bitmap.core.stores.s3 import BucketSettings, Keys, arguments, keys_of
 from hive_bitmap.errors import StoreError
 
 AWS = [  # endpoint, the region by it, whether the endpoint is passed on
@@ -169,6 +169,6 @@ def test_the_proxy() -> None:
 
 
 def test_every_provider_is_known_by_its_name_without_package() -> None:
-    assert all("." not in name for name in s3.PROVIDERS)
-    default = [name.strip() for name in s3.DEFAULT_PROVIDERS.split(",")]
-    assert set(default) <= s3.PROVIDERS.keys()
+    assert all("." not in name for name in clouds.PROVIDERS)
+    default = [name.strip() for name in clouds.DEFAULT_PROVIDERS.split(",")]
+    assert set(default) <= clouds.PROVIDERS.keys()
