@@ -29,7 +29,7 @@ from hive_bitmap.core import stores
 from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.stores import requests
 from hive_bitmap.spark.building.build import BuildReport
-from hive_bitmap.spark.metastore import session_stores
+from hive_bitmap.spark.metastore import session_settings
 from hive_bitmap.spark.session import session
 from tests.servers import jars
 from tests.stores.servers import hdfs as hdfs_server
@@ -80,7 +80,7 @@ def _measure(spark: SparkSession, url: str, files: int, partitions: int, out: Co
     spark.sql(
         f"CREATE EXTERNAL TABLE t (k int, id bigint) PARTITIONED BY (p int) STORED AS PARQUET LOCATION '{url}/many/t'"
     )
-    session_stores.use(spark)
+    session_settings.use_stores(spark)
     map_parallel(lambda p: stores.make_folder(f"{url}/many/t/p={p}"), range(partitions))
     names = [(p, n) for p in range(partitions) for n in range(each_partition)]
     step("make files", lambda: len(map_parallel(lambda name: _write(url, *name), names, WRITERS)))

@@ -27,7 +27,7 @@ from rich.table import Table
 import hive_bitmap
 from bench import tables
 from hive_bitmap.core import stores
-from hive_bitmap.spark.metastore import session_stores
+from hive_bitmap.spark.metastore import session_settings
 from hive_bitmap.spark.session import session
 from tests.servers import jars
 from tests.stores.servers import proxy as proxy_server
@@ -101,7 +101,7 @@ def _make(spark: SparkSession, rows: int) -> None:
         "CREATE EXTERNAL TABLE t (r int, c int, h int, id bigint, text string) STORED AS PARQUET "
         f"LOCATION 's3a://{BUCKET}/t'"
     )
-    session_stores.use(spark)
+    session_settings.use_stores(spark)
     for number in range(FILES):
         _write(number, rows)
     for column in "rch":

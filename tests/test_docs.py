@@ -28,7 +28,7 @@ from hive_bitmap.core.index.manifest import FILES, SHARDS
 from hive_bitmap.core.planning.settings import Settings
 from hive_bitmap.core.planning.strategy import STRATEGIES, Reason
 from hive_bitmap.core.selecting.offsets import result_file
-from hive_bitmap.spark.metastore.security_settings import TRUSTED_OWNERS, TRUSTED_ROOTS
+from hive_bitmap.spark.metastore.jvm_settings import TRUSTED_OWNERS, TRUSTED_ROOTS
 
 HOME = Path(__file__).parents[1]
 FORMAT = (HOME / "docs/format.md").read_text()

@@ -25,7 +25,7 @@ from hive_bitmap.core.index.aggregate_columns import FUNCTIONS, Measure
 from hive_bitmap.core.predicates.nodes import And, Compare, IsNull, Or, Predicate, Prefix
 from hive_bitmap.core.selecting.lookup_units import LookupUnit
 from hive_bitmap.core.selecting.select import Selection, select
-from hive_bitmap.spark.metastore import session_stores
+from hive_bitmap.spark.metastore import session_settings
 from hive_bitmap.spark.preparing.prepare import Prepared, prepare
 from hive_bitmap.spark.preparing.request import Request, ResolvedTable
 from hive_bitmap.spark.reading.aggregates import known_counts
@@ -106,7 +106,7 @@ class Read(Damaged):
     def _prepared(
         self, case: Case, keys: tuple[str, ...], *, count: bool, measures: tuple[Measure, ...] = ()
     ) -> tuple[Request, Prepared]:
-        session_stores.use(self.spark)
+        session_settings.use_stores(self.spark)
         base, indexes = catalog.table_and_indexes(self.spark, "t")
         resolved = ResolvedTable(base=base, indexes=tuple(indexes), settings={}, predicate=case.node, cores=2)
         request = Request(table="t", predicate=str(case.node), columns=("k", "s", "id"))

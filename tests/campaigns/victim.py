@@ -19,7 +19,7 @@ from hive_bitmap.core import stores
 from hive_bitmap.core.index import generation, roots
 from hive_bitmap.core.index.generation import State
 from hive_bitmap.core.stores import local_path
-from hive_bitmap.spark.metastore import session_stores
+from hive_bitmap.spark.metastore import session_settings
 from hive_bitmap.spark.registry import catalog
 from tests.asking import answer, by_spark, difference, under
 from tests.campaigns.killing import Killing
@@ -52,7 +52,7 @@ class Victim:
         self.spark = hive_bitmap.session(
             f"{given['folder']}/warehouse", master="local[2]", conf={**CONF, **given["conf"]}
         )
-        session_stores.use(self.spark)
+        session_settings.use_stores(self.spark)
         self.killing = Killing(given["ways"], self.rng, self.spark, Path(given["folder"]) / "trace")
         self.format = random.Random(given["seed"]).choice(["PARQUET", "PARQUET", "ORC", "TEXTFILE"])
 

@@ -16,7 +16,7 @@ from hive_bitmap.core.memory_budget import BUDGET
 from hive_bitmap.core.stores import file_cache, options
 from hive_bitmap.core.stores.options import Options
 from hive_bitmap.spark import session_cache
-from hive_bitmap.spark.metastore import session_stores
+from hive_bitmap.spark.metastore import session_settings
 from hive_bitmap.spark.session import session
 from tests.servers.fixtures import started
 from tests.stores.servers import hdfs as hdfs_server
@@ -134,6 +134,6 @@ def reached(settings: Mapping[str, str]) -> Iterator[None]:
 @pytest.fixture
 def fresh_settings(spark: SparkSession) -> Iterator[None]:
     """Settings that a test makes in the session are seen at once, and are gone after it."""
-    session_cache.clear(session_stores._options)
+    session_cache.clear(session_settings._options)
     yield
-    session_cache.clear(session_stores._options)
+    session_cache.clear(session_settings._options)

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 import hive_bitmap
 from hive_bitmap.core import stores
 from hive_bitmap.errors import HiveBitmapError
-from hive_bitmap.spark.metastore import session_stores
+from hive_bitmap.spark.metastore import session_settings
 
 FILES, ROWS, KEYS = 4, 5_000, 500  # of a table, of a file
 PARTITIONS = 2  # each is a task of a build, however small it is: so both executors have one
@@ -59,7 +59,7 @@ def make(spark: SparkSession, name: str, home: str) -> None:
         f"LOCATION '{home}/{name}/t'"
     )
     spark.sql("ALTER TABLE t ADD " + " ".join(f"PARTITION (p = {number})" for number in range(PARTITIONS)))
-    session_stores.use(spark)
+    session_settings.use_stores(spark)
     add(f"{home}/{name}/t", 0)
 
 

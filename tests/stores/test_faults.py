@@ -12,7 +12,7 @@ import hive_bitmap
 from hive_bitmap.core import stores
 from hive_bitmap.errors import BuildFailed, StoreError
 from hive_bitmap.spark import session_cache
-from hive_bitmap.spark.metastore import session_stores
+from hive_bitmap.spark.metastore import session_settings
 from hive_bitmap.spark.preparing import spark_only
 from tests.stores.conftest import S3, SECRET, forget
 from tests.stores.servers import proxy
@@ -124,7 +124,7 @@ def test_settings_of_the_session_reach_the_store_and_a_strange_provider_is_named
 ) -> None:
     name = "fs.s3a.aws.credentials.provider"
     spark.conf.set(f"hive_bitmap.stores.{name}", "com.example.Vault")
-    session_cache.clear(session_stores._options)
+    session_cache.clear(session_settings._options)
     try:
         plan = hive_bitmap.plan(spark, table, "k = 3")
         assert "credential provider com.example.Vault of bucket warehouse is supported by Spark only" in plan.reason
@@ -133,7 +133,7 @@ def test_settings_of_the_session_reach_the_store_and_a_strange_provider_is_named
             hive_bitmap.rebuild(spark, table, full=True)
     finally:
         spark.conf.unset(f"hive_bitmap.stores.{name}")
-        session_cache.clear(session_stores._options)
+        session_cache.clear(session_settings._options)
 
 
 def test_secrets_in_credential_files_are_read(spark: SparkSession, tmp_path: object) -> None:
@@ -151,9 +151,9 @@ def test_secrets_in_credential_files_are_read(spark: SparkSession, tmp_path: obj
         ("fs.s3a.bucket.b.security.credential.provider.path", "fs.s3a.bucket.b.secret.key"),
     ):
         spark.conf.set(name, path)
-        session_cache.clear(session_stores._options)
+        session_cache.clear(session_settings._options)
         try:
-            assert session_stores.options_of(spark).get(found) == "from-a-file"
+            assert session_settings.store_options(spark).get(found) == "from-a-file"
         finally:
             spark.conf.unset(name)
-            session_cache.clear(session_stores._options)
+            session_cache.clear(session_settings._options)

@@ -11,7 +11,7 @@ from hive_bitmap.core import stores
 from hive_bitmap.core.index.generation import EMPTY_FOLDER
 from hive_bitmap.core.stores import options, requests
 from hive_bitmap.errors import NotFound
-from hive_bitmap.spark.metastore import session_stores
+from hive_bitmap.spark.metastore import session_settings
 from tests.stores.conftest import SECRET, forget
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def test_an_index_lives_and_dies_with_its_table(spark: SparkSession, home: str, 
     root = hive_bitmap.show(spark, "t")[0].definition.root
     hive_bitmap.drop(spark, "t", "i")
     hive_bitmap.clean(spark, grace_seconds=0)
-    session_stores.use(spark)
+    session_settings.use_stores(spark)
     assert not stores.exists(root)
     with pytest.raises(NotFound):
         hive_bitmap.rebuild(spark, "t", ["i"])
@@ -92,7 +92,7 @@ def test_text_is_staged_in_the_store_and_nothing_of_that_stays(spark: SparkSessi
 def test_the_room_sees_what_hadoop_wrote(spark: SparkSession, home: str) -> None:
     """Folders that Hadoop's client makes as objects of no bytes are folders here too, and no files."""
     make(spark)
-    session_stores.use(spark)
+    session_settings.use_stores(spark)
     listed = stores.listing(f"{home}/t")
     names = [file.path.rpartition("/")[2] for file in listed.files]
     assert (names, listed.folders) == (["_SUCCESS"], ["p=a", "p=b c", "p=ü+%25"])

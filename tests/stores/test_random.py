@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hive_bitmap.spark.metastore import session_stores
+from hive_bitmap.spark.metastore import session_settings
 from hive_bitmap.spark.preparing import index_lookup
 from tests.integration.test_random_tables import PUSHDOWN, check_seed
 
@@ -24,7 +24,7 @@ def calm(spark: SparkSession) -> Iterator[SparkSession]:
     """Spark without its pushdown, which loses NaN and -0.0 of files that pyarrow wrote."""
     for name in PUSHDOWN:
         spark.conf.set(name, "false")
-    session_stores.use(spark)
+    session_settings.use_stores(spark)
     yield spark
     for name in PUSHDOWN:
         spark.conf.unset(name)

@@ -22,8 +22,7 @@ from hive_bitmap.core.auditing.aggregate_check import expected_aggregate, wrong_
 from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.definition import Definition
-from hive_bitmap.core.index.shard import CARDINALITY
-from hive_bitmap.core.index.table_schema import key_fields
+from hive_bitmap.core.index.shard import CARDINALITY, key_fields
 from hive_bitmap.core.indexing.group_indexing import NO_VALUES
 from hive_bitmap.errors import CorruptBitmap
 
@@ -68,7 +67,7 @@ def compare_block(
 
     `keys` holds the indexed columns of all rows of the block, as `Format.key_columns` reads them. `stored` holds the
     rows of the index table for the block, one for each key in any order. The schema of `stored` is
-    `table_schema.built_schema`, without `_cardinality` if cardinalities are unknown; COMPACT has no bitmaps.
+    `shard.built_schema`, without `_cardinality` if cardinalities are unknown; COMPACT has no bitmaps.
     `aggregated` holds the aggregated columns that can be read. Aggregates of other columns are not compared. Problems
     are returned, not raised.
     """

@@ -15,8 +15,14 @@ from hive_bitmap.core.auditing.compare import Problems
 from hive_bitmap.core.index import checksums
 from hive_bitmap.core.index.definition import OFFSET, OFFSETS, Definition
 from hive_bitmap.core.index.lookup import open_checked
-from hive_bitmap.core.index.shard import CARDINALITY, cardinalities_path
-from hive_bitmap.core.index.table_schema import built_schema, compact_schema, row_schema, value_fields
+from hive_bitmap.core.index.shard import (
+    CARDINALITY,
+    built_schema,
+    cardinalities_path,
+    compact_schema,
+    row_schema,
+    value_fields,
+)
 from hive_bitmap.errors import CorruptIndex
 
 _MAGIC = b"PAR1"  # at the start of a Parquet file

@@ -20,5 +20,4 @@ __all__ = [
     "roots",
     "schema_drift",
     "shard",
-    "table_schema",
 ]

@@ -212,7 +212,7 @@ def _shards_of(folder: str, marker: Built) -> Callable[[str], bool]:
 def _own_shard(folder: str) -> re.Pattern[str]:
     """Return the pattern of the shard names that a generation's own build gives.
 
-    `folder` is the generation. `table_schema.shard_name` makes such names. Linked shards have the names that earlier
+    `folder` is the generation. `shard.shard_name` makes such names. Linked shards have the names that earlier
     builds gave.
     """
     return re.compile(rf"part-{re.escape(generation.build_token(folder))}[0-9a-f]{{24}}\.parquet")

@@ -32,8 +32,7 @@ from hive_bitmap.core.index.aggregate_columns import partials
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.index.manifest import FILES, INTEGERS, TIMES, bounded_column
-from hive_bitmap.core.index.shard import Partitions, Written
-from hive_bitmap.core.index.table_schema import built_schema, shard_name
+from hive_bitmap.core.index.shard import Partitions, Written, built_schema, shard_name
 from hive_bitmap.core.indexing.computed_keys import KeyReader
 from hive_bitmap.core.indexing.staged_values import ReadOptions
 from hive_bitmap.core.parallel import THREADS, map_parallel, prefetched

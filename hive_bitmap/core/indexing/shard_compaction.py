@@ -18,8 +18,7 @@ from hive_bitmap.core.index.definition import BUCKET, OFFSET, Definition
 from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.index.lookup import cardinalities, open_checked
 from hive_bitmap.core.index.manifest import FILES
-from hive_bitmap.core.index.shard import CARDINALITY
-from hive_bitmap.core.index.table_schema import built_schema, compact_schema, shard_name
+from hive_bitmap.core.index.shard import CARDINALITY, built_schema, compact_schema, shard_name
 from hive_bitmap.core.indexing.group_indexing import SHARD_BYTES, Group, ShardReport, index_group
 from hive_bitmap.errors import CorruptIndex
 

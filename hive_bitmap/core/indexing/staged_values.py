@@ -24,7 +24,7 @@ from hive_bitmap.core.formats.engine import EngineFormat, EngineHandle
 from hive_bitmap.core.formats.key_values import KeyColumn, converted
 from hive_bitmap.core.index import deletion
 from hive_bitmap.core.index.fingerprint import Fingerprint
-from hive_bitmap.core.index.table_schema import key_columns
+from hive_bitmap.core.index.shard import key_columns
 from hive_bitmap.errors import FileChanged, Undecodable
 
 LIST = deletion.STAGED_LIST  # file in the staging folder, with schema STAGED: the base files that Spark has read

@@ -22,7 +22,7 @@ from hive_bitmap.core.index import fingerprint
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.index.manifest import Freshness
-from hive_bitmap.core.index.table_schema import key_fields
+from hive_bitmap.core.index.shard import key_fields
 from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.predicates.nodes import (
     TRUE,

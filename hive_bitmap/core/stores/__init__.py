@@ -6,8 +6,8 @@ that cannot be reached or still fails after the configured number of attempts; q
 Other errors of the local file system are OSErrors.
 
 * Settings: The path determines the store. Stores need the Hadoop configuration of the session. The configuration is
-  read when the first remote path is used (`options`, `metastore/session_stores`), and again when it is ten seconds old.
-  Threads get the configuration from their context, and tasks get it with their function
+  read when the first remote path is used (`options`, `metastore/session_settings`), and again when it is ten seconds
+  old. Threads get the configuration from their context, and tasks get it with their function
   (`tasks/distribution.with_store_settings`). repr() never shows values.
 * Reading: Files of object stores (`objects`) and HDFS (`hdfs`) are read in ranges (`ranged`): first the end of the
   file, then at least a megabyte from the start of a read on. So a footer takes one request, and the columns of a row

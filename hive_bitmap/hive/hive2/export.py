@@ -20,8 +20,7 @@ from hive_bitmap.core import stores
 from hive_bitmap.core.index import generation, manifest
 from hive_bitmap.core.index.definition import BUCKET, BY_NAME, Definition, check_name, valid_schemas
 from hive_bitmap.core.index.fingerprint import COARSE_RESOLUTION, Fingerprint
-from hive_bitmap.core.index.shard import CARDINALITY, let_read, write
-from hive_bitmap.core.index.table_schema import shard_name
+from hive_bitmap.core.index.shard import CARDINALITY, let_read, shard_name, write
 from hive_bitmap.core.indexing.shard_compaction import shard_rows
 from hive_bitmap.core.listings import serde
 from hive_bitmap.core.listings.file_listing import format_of

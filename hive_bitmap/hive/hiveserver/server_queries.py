@@ -30,7 +30,7 @@ from hive_bitmap.hive.hiveserver.evaluation import evaluation
 from hive_bitmap.hive.hiveserver.hiveql import MOST_VALUES, literal
 from hive_bitmap.hive.hiveserver.parser import parse
 from hive_bitmap.hive.hiveserver.states import Values, folders, format_of, slots_of, table_files
-from hive_bitmap.spark.preparing.table_state import typed_values
+from hive_bitmap.spark.preparing.snapshot import typed_values
 
 log = logging.getLogger(__name__)
 _INTEGER = re.compile("-?[0-9]{1,18}")

@@ -15,7 +15,7 @@ from hive_bitmap.core.index.schema_drift import problem
 from hive_bitmap.core.table_info import NULL_PARTITION, Partition, Table, constant, literal, name_parts, quote
 from hive_bitmap.errors import NotFound, ServerError
 from hive_bitmap.hive.hiveserver.connection import Server
-from hive_bitmap.spark.metastore.security_settings import TRUSTED_OWNERS, TRUSTED_ROOTS
+from hive_bitmap.spark.metastore.jvm_settings import TRUSTED_OWNERS, TRUSTED_ROOTS
 from hive_bitmap.spark.registry.trust import why_untrusted
 
 KINDS = {"MANAGED_TABLE": "MANAGED", "EXTERNAL_TABLE": "EXTERNAL", "MANAGED": "MANAGED", "EXTERNAL": "EXTERNAL"}

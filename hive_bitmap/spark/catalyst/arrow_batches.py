@@ -13,18 +13,19 @@ import pyarrow as pa
 
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.predicates.nodes import SparkLeaf
-from hive_bitmap.spark.catalyst.conditions import Condition
+from hive_bitmap.spark.catalyst.scans import Condition
 from hive_bitmap.spark.handled_errors import handled
 from hive_bitmap.spark.metastore.protocol import CHAR_TYPE_KEY
-from hive_bitmap.spark.preparing.spark_leaves import at_places, with_places
 from hive_bitmap.spark.versions import arrow_schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 log = logging.getLogger(__name__)
 BATCH_ROWS = 100_000
+FEW_KEYS = 10_000
+PLACE = "hive_bitmap_place"  # no column of an index has such a name
 
 
 def batches(rows: pa.Table) -> Iterator[tuple[str, bytes]]:
@@ -74,6 +75,26 @@ def satisfying_keys(
             raise
         log.info("Spark cannot evaluate %s over the keys, so all rows may match: %s", leaf.text, str(e).splitlines()[0])
         return None
+
+
+def with_places(column: Column, keys: pa.Array) -> pa.Table:
+    """Return a table of the keys and their positions.
+
+    The keys are in a column with the name of `column`, the positions in PLACE (int32).
+    """
+    return pa.table({column.name: keys, PLACE: pa.array(range(len(keys)), pa.int32())})
+
+
+def at_places(keys: pa.Array, frame: DataFrame) -> pa.Array:
+    """Return the keys that are left after Spark has filtered them.
+
+    `frame` was made from the result of `with_places` and then filtered. Its column PLACE has the positions in `keys` of
+    the keys to return.
+    """
+    places = frame.select(PLACE)
+    if len(keys) <= FEW_KEYS:  # Spark collects a small LocalRelation without a job
+        return keys.take(pa.array([row[0] for row in places.collect()], pa.int32()))
+    return keys.take(places.toArrow().column(0).combine_chunks())
 
 
 def _messages(rows: pa.Table, schema: StructType, batch_rows: int | None = None) -> Iterator[bytes]:

@@ -24,7 +24,6 @@ from hive_bitmap.core.predicates.nodes import TRUE, Constant
 from hive_bitmap.core.selecting.split_order import Piece, runs
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import HiveBitmapError, Unsupported
-from hive_bitmap.spark.catalyst.conditions import Condition, condition
 from hive_bitmap.spark.catalyst.decision import (
     ANSWERED,
     LEFT_ALONE,
@@ -43,11 +42,10 @@ from hive_bitmap.spark.catalyst.decision import (
     SparkPart,
     read_figures,
 )
-from hive_bitmap.spark.catalyst.driver_reads import Fetch, fetch_of
-from hive_bitmap.spark.catalyst.execution import is_countable_together
+from hive_bitmap.spark.catalyst.execution import fetch_of, is_countable_together
 from hive_bitmap.spark.catalyst.question import Question
 from hive_bitmap.spark.catalyst.ranges import file_choices, indexed_choices, split_choices
-from hive_bitmap.spark.catalyst.scans import Scan, Sums, why_too_small, worthwhile_runtime_filters
+from hive_bitmap.spark.catalyst.scans import Condition, Scan, Sums, condition, why_too_small, worthwhile_runtime_filters
 from hive_bitmap.spark.preparing.prepare import Prepared
 from hive_bitmap.spark.preparing.request import Request, ResolvedTable
 from hive_bitmap.spark.preparing.snapshot import Snapshot
@@ -407,14 +405,14 @@ class _AskedScan:
         if fetch is not None:
             reading = prepared.reading
             if reading is None or self.listing is None or not reading.results.whole_files:
-                return FetchPart(fetch)
-            return FetchPart(fetch, indexed_choices(reading.results, self.listing.numbers))
+                return fetch
+            return replace(fetch, choices=indexed_choices(reading.results, self.listing.numbers))
         frame = self.question.rows(request, prepared, pieces)
         if frame is None:
             raise Unsupported("no task can read its rows")
         return FramePart(frame)
 
-    def _fetch(self, request: Request, prepared: Prepared, pieces: Sequence[Piece]) -> Fetch | None:
+    def _fetch(self, request: Request, prepared: Prepared, pieces: Sequence[Piece]) -> FetchPart | None:
         """Return how this process reads these pieces; None if tasks or Spark read them."""
         return fetch_of(prepared, pieces, request.columns, self.table.settings.driver_read_bytes)
 

@@ -23,11 +23,12 @@ from hive_bitmap.spark.catalyst.scans import Scan, Sums
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from hive_bitmap.core.index.fingerprint import Fingerprint
     from hive_bitmap.core.listings.scan_listing import ScanListing
-    from hive_bitmap.spark.catalyst.driver_reads import Fetch
     from hive_bitmap.spark.preparing.prepare import Prepared
     from hive_bitmap.spark.preparing.request import Request
     from hive_bitmap.spark.reading.file_set import FileSet
+    from hive_bitmap.spark.reading.read_task import ReadTask
 
 DECISION_BYTES = 4096  # memory of a decision, besides what `Decision.nbytes` adds
 PREPARED_SHARE = 4  # bytes of lookups for each byte of their plan
@@ -254,16 +255,24 @@ class FramePart:
         return {"read by": "tasks"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FetchPart:
     """Rows that this process reads when the plan is executed.
+
+    This process reads `columns` of the rows that `tasks` select. Each task may take at most `most` bytes. If blocks
+    with matching rows were left out, this choice depends on the content of all files in `compared`. These files must be
+    unchanged after the rows are read.
 
     If this process cannot read the rows, Spark reads them instead. Which files Spark then reads depends on the parts of
     the decision: if there are other parts, Spark reads the files in `choices` (`ranges.indexed_choices`). If this is
     the only part, Spark reads the whole scan.
     """
 
-    fetch: Fetch
+    plan: Plan
+    columns: tuple[str, ...]
+    tasks: tuple[ReadTask, ...]  # all have the same lookups
+    most: int
+    compared: tuple[Fingerprint, ...] = ()
     choices: str = ""
 
     def to_json(self) -> dict[str, str]:

@@ -18,8 +18,7 @@ from hive_bitmap.core.predicates.nodes import SparkLeaf
 from hive_bitmap.core.selecting.lookup_units import DeletedRows
 from hive_bitmap.core.selecting.split_order import Piece
 from hive_bitmap.spark.catalyst.arrow_batches import satisfying_keys
-from hive_bitmap.spark.catalyst.conditions import Condition
-from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
+from hive_bitmap.spark.catalyst.scans import Condition, ListingSummary, Scan
 from hive_bitmap.spark.metastore.jvm_reader import text_of
 from hive_bitmap.spark.preparing.prepare import Prepared, prepare
 from hive_bitmap.spark.preparing.request import Request, ResolvedTable

@@ -1,17 +1,21 @@
-"""Describe the scans of a query, and make the first checks of each scan.
+"""Describe the scans of a query and their conditions, and make the first checks of each scan.
 
-The optimizer rule sends the description (`Question.java`). The checks decide whether a scan is too small for indexes,
-and which of its runtime filters are worth a job. The checks read no index.
+The optimizer rule sends the description (`Question.java`), with the condition as JSON (`Conditions.java`). The checks
+decide whether a scan is too small for indexes, and which of its runtime filters are worth a job. The checks read no
+index. All functions here are pure, and need no Spark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.answering.key_merge import Top
+from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.aggregate_columns import FUNCTIONS, Measure
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.listings.file_listing import format_of
@@ -20,9 +24,104 @@ from hive_bitmap.core.planning.learnt_prices import FROZEN, PRICES
 from hive_bitmap.core.planning.prices import Prices, share_of_bytes
 from hive_bitmap.core.planning.settings import Settings
 from hive_bitmap.core.planning.strategy import Strategy
+from hive_bitmap.core.predicates.nodes import (
+    And,
+    Compare,
+    Constant,
+    In,
+    IsNull,
+    Or,
+    Predicate,
+    Prefix,
+    SparkLeaf,
+    Unknown,
+    Value,
+    negate,
+    simplify,
+)
 from hive_bitmap.core.selecting.first_rows import FirstRows
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.spark.registry.catalog import Index
+
+_EPOCH = date(1970, 1, 1).toordinal()
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A predicate with the leaves that Spark has to evaluate.
+
+    `expressions` maps each of these leaves to the number of its expression in the JVM.
+    """
+
+    predicate: Predicate
+    expressions: Mapping[SparkLeaf, int]
+
+
+def condition(tree: Sequence[Any], columns: Sequence[Column]) -> Condition:
+    """Convert a condition over these columns to a predicate.
+
+    The predicate is TRUE for the same rows as the condition. `tree` is the condition in the JSON form described in
+    `Conditions.java`. Raises ValueError for any other form.
+
+    >>> condition(["and", ["not", ["is null", "a"]], ["compare", "a", "<", "3"]], [Column("a", "int")]).predicate
+    Compare(column='a', op='<', value=3)
+    """
+    reader = _TreeReader({column.name.lower(): column for column in columns})
+    predicate = simplify(reader.node(tree))
+    return Condition(predicate, reader.expressions)
+
+
+class _TreeReader:
+    def __init__(self, columns: Mapping[str, Column]) -> None:
+        self._columns = columns
+        self.expressions: dict[SparkLeaf, int] = {}
+
+    def node(self, tree: Sequence[Any]) -> Predicate:
+        match tree:
+            case ["and", *children]:
+                return And(tuple(map(self.node, children)))
+            case ["or", *children]:
+                return Or(tuple(map(self.node, children)))
+            case ["not", child]:
+                return negate(self.node(child))
+            case ["constant", value]:
+                return Constant(value)
+            case ["is null", name]:
+                return IsNull(self._name(name))
+            case ["compare", name, op, value]:
+                return Compare(self._name(name), op, self._value(name, value))
+            case ["in", name, *values]:
+                distinct = dict.fromkeys(self._value(name, value) for value in values)
+                return In(self._name(name), tuple(distinct)) if distinct else Constant(False)
+            case ["prefix", name, text]:
+                return Prefix(self._name(name), text)
+            case ["expression", name, number, sql]:
+                return self._expression(self._name(name), number, sql)
+            case ["unknown", sql, reason]:
+                return Unknown(sql, reason)
+        raise ValueError(f"not a condition of the optimizer rule: {tree}")
+
+    def _name(self, name: str) -> str:
+        return self._columns[name.lower()].name
+
+    def _value(self, name: str, value: Any) -> Value:
+        match value:
+            case bool():
+                return value
+            case ["date", days]:
+                return date.fromordinal(_EPOCH + days)
+        kind = self._columns[name.lower()].type
+        if kind in _INTEGERS:
+            return int(value)
+        return Decimal(value) if kind.startswith("decimal") else str(value)
+
+    def _expression(self, column: str, number: int, sql: str) -> SparkLeaf:
+        leaf = SparkLeaf(sql, column)
+        if leaf in self.expressions:  # a view evaluates the same text under the settings that it was created with
+            leaf = SparkLeaf(f"{sql} ({number})", column)
+        self.expressions[leaf] = number
+        return leaf
 
 
 @dataclass(frozen=True)
@@ -118,7 +217,7 @@ class Scan:
     """A scan of a table in a query.
 
     `number` is the position of the scan in the question. `version` is equal for equal descriptions of a table.
-    `condition` is SQL text for people, `tree` the same condition as the JSON that `conditions.condition` takes.
+    `condition` is SQL text for people, `tree` the same condition as the JSON that `condition` takes.
     `columns` are the columns of the table that the query needs. `indexed_known` says whether the JVM already knows
     which columns of the table are indexed. `native` says whether Spark's reader can read selected blocks only.
     `ordered` says whether the query sees the order of the rows. `nested` has the types of nested columns as JSON, by

@@ -26,7 +26,7 @@ from hive_bitmap.core.planning.strategy import Reason, Strategy
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import HiveBitmapError, StoreError
 from hive_bitmap.spark import session_cache
-from hive_bitmap.spark.catalyst import driver_reads, execution
+from hive_bitmap.spark.catalyst import execution
 from hive_bitmap.spark.catalyst.arrow_batches import batches
 from hive_bitmap.spark.catalyst.decide import IndexedTable, decide, left_alone
 from hive_bitmap.spark.catalyst.decision import (
@@ -322,7 +322,7 @@ class Serving:
         return json.dumps(unknown)
 
     def _fetch(self, spark: SparkSession, request: Any, id: str, part: Any) -> str | None:
-        rows = driver_reads.rows(spark, part.fetch) if isinstance(part, FetchPart) else None
+        rows = execution.rows(spark, part) if isinstance(part, FetchPart) else None
         if rows is None:
             self.decisions.remove(id)
             return None

@@ -18,7 +18,7 @@ Each module has a few entry points. All modules change the metastore first, and 
   metastore references. In the other order, a build could publish the folder and end between the two steps.
 * `index/deletion` is the only code that deletes. It compares the id in the marker of the root (`index/roots`), then the
   id in the marker of the generation, with the id of the index. It deletes files by the names that builds of this index
-  gave them (`table_schema.shard_name` begins with the token of the generation, and the marker lists the linked shards),
+  gave them (`shard.shard_name` begins with the token of the generation, and the marker lists the linked shards),
   never whole folders, and then removes folders that have become empty. On local disks no link below the root is
   followed (`stores.delete_files`). Markers are deleted last, so that the remains of a killed deletion are still
   recognised. Files with other names stay, and a sentence says so (`Remains`, `Leftover.kept`, the log).

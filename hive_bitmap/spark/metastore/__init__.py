@@ -3,7 +3,7 @@
 Files are listed as the session reads them. Tables and partitions are values (`core/table_info`). Two implementations of
 one protocol (`protocol`) read and change the metastore. The SQL of statements that change tables is in `table_ddl`,
 which only these implementations use. If a session reads a table, this process uses the store settings of this session
-from then on (`session_stores`). This package does not depend on indexes.
+from then on (`session_settings`). This package does not depend on indexes.
 """
 
 __all__ = [
@@ -15,7 +15,5 @@ __all__ = [
     "metastore",
     "permission",
     "protocol",
-    "security_settings",
     "session_settings",
-    "session_stores",
 ]

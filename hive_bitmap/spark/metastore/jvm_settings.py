@@ -1,8 +1,9 @@
-"""Read the settings of a classic session through py4j.
+"""Read the settings of a classic session through py4j, and enforce those of its server.
 
-These are settings of Spark and of Hadoop. The settings of the server (the Spark application) limit those of the
-session, see `security_settings`. All functions but `with_startup` need a session for which `jvm_reader.available` is
-true.
+These are settings of Spark and of Hadoop. The server is the Spark application that runs the sessions. A session cannot
+undo what its server sets: the settings that decide who is trusted and who reads files (NAMES). The configuration of the
+server's SparkContext has the server's settings, with or without the prefix `spark.`. All functions but `items`,
+`enforced` and `with_startup` need a session for which `jvm_reader.available` is true.
 """
 
 from __future__ import annotations
@@ -14,13 +15,50 @@ from typing import TYPE_CHECKING, Any, cast
 from hive_bitmap.core.planning.settings import OF_READERS
 from hive_bitmap.core.stores.options import HDFS_USER, PREFIX
 from hive_bitmap.errors import StoreError
-from hive_bitmap.spark.metastore import jvm_reader, security_settings
+from hive_bitmap.spark.metastore import jvm_reader
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+ENGINE_READS_ONLY = "hive_bitmap.engine_reads_only"
+TRUSTED_OWNERS, TRUSTED_ROOTS = "hive_bitmap.trusted_owners", "hive_bitmap.trusted_roots"
+WORKER_PYTHON = "spark.sql.execution.pyspark.python"  # the program that runs as the Python of tasks
+OF_PROCESS = tuple(PREFIX + name for name in ("hdfs.user", "hdfs.client", "cache_folder"))
+OF_TRUST = (ENGINE_READS_ONLY, TRUSTED_OWNERS, TRUSTED_ROOTS)
+NAMES = (*OF_TRUST, *OF_PROCESS)
 CREDENTIAL_FILES = "security.credential.provider.path"
+
+
+def items(settings: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """Return the items of a setting that is a comma-separated list.
+
+    >>> items({"hive_bitmap.trusted_owners": "etl, ops"}, "hive_bitmap.trusted_owners")
+    ('etl', 'ops')
+    """
+    return tuple(item.strip() for item in settings.get(name, "").split(",") if item.strip())
+
+
+def enforced(server: Mapping[str, str], session: Mapping[str, str]) -> dict[str, str]:
+    """Return a session's settings, within the limits that its server sets.
+
+    A session may only be stricter than its server. Only the server sets the user that the process reads as, and the
+    folder of its cache, because all sessions share the process.
+
+    >>> enforced({"hive_bitmap.trusted_owners": "etl,ops"}, {"hive_bitmap.trusted_owners": "ops,me"})
+    {'hive_bitmap.trusted_owners': 'ops'}
+    >>> enforced({}, {"hive_bitmap.stores.hdfs.user": "hdfs"})
+    {}
+    """
+    in_force = {name: value for name, value in session.items() if name.removeprefix("spark.") not in OF_PROCESS}
+    in_force |= {name: server[name] for name in OF_PROCESS if name in server}
+    if (engine_reads_only := server.get(ENGINE_READS_ONLY, "false")).strip().lower() != "false":
+        in_force[ENGINE_READS_ONLY] = engine_reads_only
+    for name in (TRUSTED_OWNERS, TRUSTED_ROOTS):
+        if name in server:
+            requested = items(session, name) if name in session else items(server, name)
+            in_force[name] = ",".join(item for item in items(server, name) if item in requested)
+    return in_force
 
 
 def session(spark: SparkSession) -> dict[str, str]:
@@ -32,7 +70,7 @@ def session(spark: SparkSession) -> dict[str, str]:
 def of_map(spark: SparkSession, scala_map: Any) -> dict[str, str]:
     """Convert a session's settings from a Scala map to a dictionary.
 
-    The result stays within the limits that the server sets (`security_settings.enforced`).
+    The result stays within the limits that the server sets (`enforced`).
     """
     return _enforced(spark, jvm_reader.to_python(spark, scala_map))
 
@@ -51,33 +89,33 @@ def _of_readers(spark: SparkSession) -> dict[str, str]:
 
 
 def _enforced(spark: SparkSession, settings: Mapping[str, str]) -> dict[str, str]:
-    return security_settings.enforced(_of_server(spark.sparkContext), with_startup(settings))
+    return enforced(_of_server(spark.sparkContext), with_startup(settings))
 
 
 @lru_cache(maxsize=8)
 def _of_server(context: SparkContext) -> dict[str, str]:
-    """Return the values of `security_settings.NAMES` in the configuration of a SparkContext.
+    """Return the values of NAMES in the configuration of a SparkContext.
 
     No session can change this configuration.
     """
     conf: Any = context._conf  # `getConf` copies it, with two calls for each setting
-    names = [prefix + name for name in security_settings.NAMES for prefix in ("spark.", "")]
+    names = [prefix + name for name in NAMES for prefix in ("spark.", "")]
     return with_startup({name: conf.get(name) for name in names if conf.contains(name)})
 
 
 def of_application(spark: SparkSession) -> None:
     """Reset a session's trust and Python settings to those of its application."""
     conf = cast(Any, spark.sparkContext)._conf
-    for name in (*security_settings.OF_TRUST, security_settings.WORKER_PYTHON):
+    for name in (*OF_TRUST, WORKER_PYTHON):
         for key in (name, f"spark.{name}"):
             spark.conf.unset(key)
-    if conf.contains(security_settings.WORKER_PYTHON):
-        spark.conf.set(security_settings.WORKER_PYTHON, conf.get(security_settings.WORKER_PYTHON))
+    if conf.contains(WORKER_PYTHON):
+        spark.conf.set(WORKER_PYTHON, conf.get(WORKER_PYTHON))
 
 
 def has_own_python(spark: SparkSession) -> bool:
     """Return whether a session's tasks use another Python than the tasks of its application."""
-    name = security_settings.WORKER_PYTHON
+    name = WORKER_PYTHON
     return bool(spark.conf.get(name, None) != cast(Any, spark.sparkContext)._conf.get(name))
 
 

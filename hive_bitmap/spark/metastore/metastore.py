@@ -21,7 +21,7 @@ from hive_bitmap.core.table_info import (
     name_parts,
 )
 from hive_bitmap.errors import NotFound, TableNotFound, Unsupported
-from hive_bitmap.spark.metastore import delta_log, iceberg_log, jvm_reader, session_stores
+from hive_bitmap.spark.metastore import delta_log, iceberg_log, jvm_reader, session_settings
 from hive_bitmap.spark.metastore.jvm_metastore import JvmMetastore
 from hive_bitmap.spark.metastore.protocol import Metastore
 from hive_bitmap.spark.metastore.sql_metastore import SqlMetastore
@@ -185,7 +185,7 @@ def _describe_elsewhere(spark: SparkSession, catalog: str, database: str, table:
 
     Raise NotFound if the table does not exist.
     """
-    session_stores.use(spark)
+    session_settings.use_stores(spark)
     table_ = iceberg_log.table_of_catalog(spark, catalog, database, table)
     if table_ is None:
         raise TableNotFound(f"no table {table!r} in {catalog}.{database}")
@@ -224,7 +224,7 @@ def partitions(spark: SparkSession, table: Table, values: Sequence[Values] | Non
 
 def table_of(spark: SparkSession, described: Any) -> Table:
     """Convert a `CatalogTable`, an object of the JVM, to a table."""
-    session_stores.use(spark)
+    session_settings.use_stores(spark)
     return jvm_reader.table_of(spark, described)
 
 
@@ -233,7 +233,7 @@ def _with_stores(spark: SparkSession) -> Metastore:
 
     From now on, this process uses these store settings, because callers read the files of the tables they look up.
     """
-    session_stores.use(spark)
+    session_settings.use_stores(spark)
     return of(spark)
 
 

@@ -6,7 +6,7 @@ plan, or put a row filter or masks above the scan of a table. So the check has S
 requires that the result is a mere scan. Whether other programs have added rules is determined once per session; without
 such rules, Spark is not called.
 
-`metastore/security_settings` enforces the settings of a server that its sessions must not undo. docs/guide/security.md
+`metastore/jvm_settings` enforces the settings of a server that its sessions must not undo. docs/guide/security.md
 explains all this to administrators.
 """
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from hive_bitmap.core.table_info import Table, error_message, quote
 from hive_bitmap.errors import NotPermitted
 from hive_bitmap.spark.metastore import metastore, session_settings
-from hive_bitmap.spark.metastore.security_settings import ENGINE_READS_ONLY
+from hive_bitmap.spark.metastore.jvm_settings import ENGINE_READS_ONLY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,7 +1,11 @@
-"""Read the settings of a session, and change some of them temporarily."""
+"""Read the settings of a session, also those of its stores, and change some of them temporarily.
+
+The store settings are the session's own settings, and its Hadoop configuration if py4j can reach the JVM.
+"""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,15 +13,20 @@ from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from hive_bitmap.core.stores import options
+from hive_bitmap.core.stores.options import OF_HADOOP, Options
 from hive_bitmap.spark.metastore import jvm_reader, jvm_settings
+from hive_bitmap.spark.session_cache import TtlCache
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SKIP_VALIDATION = "spark.sql.legacy.skipTypeValidationOnAlterPartition"
 KEEP_CONSTANTS = "spark.sql.legacy.keepPartitionSpecAsStringLiteral"
-_VERBATIM = {SKIP_VALIDATION: "true", KEEP_CONSTANTS: "false"}
+_SETTINGS = {SKIP_VALIDATION: "true", KEEP_CONSTANTS: "false"}
 _lock = Lock()
+CACHE_SECONDS = 10.0  # seconds to cache settings; keys may change while a session runs
+_options: TtlCache[str, Options] = TtlCache(most=1)
 
 
 @dataclass
@@ -28,7 +37,7 @@ class _Changed:
     blocks: int = 0
 
 
-_sessions: WeakKeyDictionary[SparkSession, _Changed] = WeakKeyDictionary()
+_verbatim_sessions: WeakKeyDictionary[SparkSession, _Changed] = WeakKeyDictionary()
 
 
 @contextmanager
@@ -42,7 +51,7 @@ def verbatim_partitions(spark: SparkSession) -> Iterator[SparkSession]:
     """
     if jvm_reader.available(spark):
         clone = jvm_reader.cloned(spark)
-        for name, value in _VERBATIM.items():
+        for name, value in _SETTINGS.items():
             clone.conf.set(name, value)
         yield clone
         return
@@ -55,19 +64,19 @@ def verbatim_partitions(spark: SparkSession) -> Iterator[SparkSession]:
 
 def _begin(spark: SparkSession) -> None:
     with _lock:
-        if spark not in _sessions:
-            _sessions[spark] = _Changed({name: spark.conf.get(name, None) for name in _VERBATIM})
-            for name, value in _VERBATIM.items():
+        if spark not in _verbatim_sessions:
+            _verbatim_sessions[spark] = _Changed({name: spark.conf.get(name, None) for name in _SETTINGS})
+            for name, value in _SETTINGS.items():
                 spark.conf.set(name, value)
-        _sessions[spark].blocks += 1
+        _verbatim_sessions[spark].blocks += 1
 
 
 def _end(spark: SparkSession) -> None:
     with _lock:
-        _sessions[spark].blocks -= 1
-        if _sessions[spark].blocks:
+        _verbatim_sessions[spark].blocks -= 1
+        if _verbatim_sessions[spark].blocks:
             return
-        for name, value in _sessions.pop(spark).before.items():
+        for name, value in _verbatim_sessions.pop(spark).before.items():
             if value is None:
                 spark.conf.unset(name)
             else:
@@ -79,3 +88,36 @@ def settings(spark: SparkSession) -> Mapping[str, str]:
     if jvm_reader.available(spark):
         return jvm_settings.session(spark)
     return jvm_settings.with_startup(spark.conf.getAll)
+
+
+def use_stores(spark: SparkSession) -> None:
+    """Use the store settings of this session from now on.
+
+    The settings are read when a store first needs them.
+    """
+    session = weakref.ref(spark)
+
+    def source() -> Options:
+        alive = session()
+        return Options() if alive is None else store_options(alive)
+
+    options.use(source)
+
+
+def store_options(spark: SparkSession) -> Options:
+    """Return the store settings of this session.
+
+    Raise StoreError if its credential files cannot be read.
+    """
+    cached = _options.get(spark, "", CACHE_SECONDS)
+    if cached is None:
+        cached = Options.of(_read(spark))
+        _options.put(spark, "", cached)
+    return cached
+
+
+def _read(spark: SparkSession) -> dict[str, str]:
+    own = settings(spark)
+    if jvm_reader.available(spark):
+        return {**jvm_settings.of_stores(spark, options.PREFIXES), **own}
+    return {**{name.removeprefix(OF_HADOOP): value for name, value in own.items()}, **own}

@@ -1,8 +1,8 @@
 """Plan a scan of Spark from its indexes.
 
-The module `prepare` takes a request (`request`) through all steps. The modules `snapshot` and `table_state` read the
-current state of the table and its indexes. `index_lookup` looks up each file in the indexes, and `spark_leaves` has
-Spark evaluate the leaves that only Spark can evaluate. `spark_only` leaves to Spark what only Spark can read. No row of
+The module `prepare` takes a request (`request`) through all steps. The module `snapshot` reads the current state of the
+table and its indexes. `index_lookup` looks up each file in the indexes, and has Spark evaluate the leaves that only
+Spark can evaluate. `spark_only` leaves to Spark what only Spark can read. No row of
 the base table is read here.
 """
 
@@ -11,7 +11,5 @@ __all__ = [
     "prepare",
     "request",
     "snapshot",
-    "spark_leaves",
     "spark_only",
-    "table_state",
 ]

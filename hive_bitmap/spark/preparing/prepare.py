@@ -22,7 +22,7 @@ from hive_bitmap.core.answering.partial_sums import ANY_KEY
 from hive_bitmap.core.columns import Column, find
 from hive_bitmap.core.formats import LAYOUTS
 from hive_bitmap.core.formats.key_values import KeyColumn, is_simple
-from hive_bitmap.core.index.table_schema import key_columns
+from hive_bitmap.core.index.shard import key_columns
 from hive_bitmap.core.listings import file_listing, serde
 from hive_bitmap.core.memory_budget import BUDGET
 from hive_bitmap.core.nested_types import LEAVES, NestedType, read_types, text

@@ -10,7 +10,7 @@ from hive_bitmap.core.listings.scan_listing import FILE_BYTES, PARTITION_BYTES
 from hive_bitmap.core.selecting.split_order import Piece
 from hive_bitmap.core.table_info import Partition, Table
 from hive_bitmap.errors import HiveBitmapError
-from hive_bitmap.spark.metastore import base_files, session_stores
+from hive_bitmap.spark.metastore import base_files, session_settings
 from hive_bitmap.spark.metastore.base_files import Source
 from hive_bitmap.spark.preparing.prepare import Reading
 from hive_bitmap.spark.preparing.snapshot import Snapshot
@@ -55,7 +55,7 @@ class FileSet:
         The result is False if a store or the metastore fails.
         """
         try:
-            session_stores.use(spark)
+            session_settings.use_stores(spark)
             if self.partitions is not None:
                 partitions = tuple(base_files.partitions(spark, self.base))
                 if partitions != self.partitions or base_files.changed(self.base, self.read):

@@ -45,7 +45,7 @@ from hive_bitmap.errors import (
     Unsupported,
 )
 from hive_bitmap.spark import session_cache
-from hive_bitmap.spark.metastore import alter_table, metastore, session_stores
+from hive_bitmap.spark.metastore import alter_table, metastore, session_settings
 from hive_bitmap.spark.registry import trust
 from hive_bitmap.spark.session_cache import TtlCache
 from hive_bitmap.spark.versions import feature_version
@@ -151,7 +151,7 @@ def indexes_on(spark: SparkSession, base: Table, seconds: float = 0) -> list[Ind
     The indexes may be cached for up to `seconds`. The POINTER property of the table is read again, because `base` may
     be old: a session may keep the description of a table until the session ends.
     """
-    session_stores.use(spark)  # metastore calls do this too, but a cached answer makes none
+    session_settings.use_stores(spark)  # metastore calls do this too, but a cached answer makes none
     key, version = (base.catalog, base.database, base.name), _index_tables.version
     cached = _index_tables.get(spark, key, seconds)
     if cached is None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from hive_bitmap.core.index.definition import PREFIX, Definition, has_properties, pointers
 from hive_bitmap.core.table_info import VARIABLE, Table, index_table_name, raw_hadoop_path
 from hive_bitmap.spark.metastore import metastore, session_settings
-from hive_bitmap.spark.metastore.security_settings import TRUSTED_OWNERS, TRUSTED_ROOTS, items
+from hive_bitmap.spark.metastore.jvm_settings import TRUSTED_OWNERS, TRUSTED_ROOTS, items
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

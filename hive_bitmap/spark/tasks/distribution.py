@@ -36,7 +36,7 @@ from hive_bitmap.core.stores import options, requests
 from hive_bitmap.core.stores.options import Options
 from hive_bitmap.errors import MissingPackage, StoreError, Unsupported
 from hive_bitmap.spark.metastore import jvm_reader, jvm_settings, metastore
-from hive_bitmap.spark.metastore.security_settings import WORKER_PYTHON
+from hive_bitmap.spark.metastore.jvm_settings import WORKER_PYTHON
 from hive_bitmap.spark.packages import for_tasks
 from hive_bitmap.spark.tasks import children, task_requests, worker_python
 from hive_bitmap.spark.tasks.children import Died

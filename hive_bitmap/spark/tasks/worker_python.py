@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.errors import MissingPackage
 from hive_bitmap.spark.metastore import jvm_reader
-from hive_bitmap.spark.metastore.security_settings import WORKER_PYTHON
+from hive_bitmap.spark.metastore.jvm_settings import WORKER_PYTHON
 from hive_bitmap.spark.packages import TASK
 
 if TYPE_CHECKING:

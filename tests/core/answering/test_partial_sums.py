@@ -21,7 +21,7 @@ from hive_bitmap.core.answering.partial_sums import ANY_KEY, TooWide, add_up
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.aggregate_columns import FUNCTIONS, Aggregate
 from hive_bitmap.core.index.definition import Definition
-from hive_bitmap.core.index.table_schema import key_fields
+from hive_bitmap.core.index.shard import key_fields
 from hive_bitmap.core.indexing.group_indexing import Group, index_group
 from hive_bitmap.core.indexing.staged_values import ReadOptions
 from hive_bitmap.core.predicates.nodes import TRUE, And, Compare, IsNull, Predicate

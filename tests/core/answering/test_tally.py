@@ -19,7 +19,7 @@ from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import lookup
 from hive_bitmap.core.index.definition import Definition
-from hive_bitmap.core.index.table_schema import key_fields
+from hive_bitmap.core.index.shard import key_fields
 from hive_bitmap.core.predicates.nodes import TRUE, Compare, IsNull, Or, Predicate, Prefix
 from hive_bitmap.core.selecting.candidates import restrict
 from hive_bitmap.core.selecting.lookup_units import IndexPart, LookupUnit

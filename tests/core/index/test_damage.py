@@ -14,7 +14,7 @@ from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import checksums, lookup, manifest, shard
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.manifest import SHARDS
-from hive_bitmap.core.index.table_schema import key_fields
+from hive_bitmap.core.index.shard import key_fields
 from hive_bitmap.core.indexing.group_indexing import Group, index_group
 from hive_bitmap.core.indexing.staged_values import ReadOptions
 from hive_bitmap.core.selecting.lookup_units import IndexPart, LookupUnit

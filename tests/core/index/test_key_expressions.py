@@ -11,7 +11,7 @@ from hive_bitmap.core.columns import Column, KeyExpression
 from hive_bitmap.core.index.aggregate_columns import Measure
 from hive_bitmap.core.index.definition import PREFIX, Definition, define, from_properties, to_properties
 from hive_bitmap.core.index.schema_drift import problem, problem_of_spark
-from hive_bitmap.core.index.table_schema import key_fields
+from hive_bitmap.core.index.shard import key_fields
 from hive_bitmap.core.planning.index_choice import choose, choose_for_sums
 from hive_bitmap.core.predicates.nodes import TRUE, Compare
 from hive_bitmap.core.selecting.candidates import choose_indexes

@@ -23,7 +23,7 @@ from hive_bitmap.core.index import checksums, lookup, shard
 from hive_bitmap.core.index.checksums import FOLDER
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.lookup import Entries, Flags, KeyStats
-from hive_bitmap.core.index.table_schema import built_schema, key_fields
+from hive_bitmap.core.index.shard import built_schema, key_fields
 from hive_bitmap.errors import CorruptIndex, DroppedIndex
 
 DEFINITION = Definition(

@@ -13,7 +13,7 @@ from hive_bitmap.core.bitmaps.keybytes import key_bytes
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import shard
 from hive_bitmap.core.index.definition import Definition
-from hive_bitmap.core.index.table_schema import built_schema
+from hive_bitmap.core.index.shard import built_schema
 
 
 def definition(encoding: str, type: str = "BITMAP") -> Definition:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import lookup, shard
 from hive_bitmap.core.index.definition import Definition
-from hive_bitmap.core.index.table_schema import built_schema, key_fields
+from hive_bitmap.core.index.shard import built_schema, key_fields
 
 DEFINITION = Definition(
     name="k",

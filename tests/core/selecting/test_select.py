@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import lookup, shard
 from hive_bitmap.core.index.definition import Definition
-from hive_bitmap.core.index.table_schema import key_fields
+from hive_bitmap.core.index.shard import key_fields
 from hive_bitmap.core.indexing.group_indexing import Group, index_group
 from hive_bitmap.core.indexing.staged_values import ReadOptions
 from hive_bitmap.core.predicates.nodes import (

@@ -28,7 +28,7 @@ from hive_bitmap.hive.hiveserver.register import create_table, register
 from hive_bitmap.hive.hiveserver.server_queries import count, look_up, write_offsets
 from hive_bitmap.hive.hiveserver.states import show
 from hive_bitmap.hive.hiveserver.tables import describe, indexes
-from hive_bitmap.spark.metastore.security_settings import TRUSTED_OWNERS
+from hive_bitmap.spark.metastore.jvm_settings import TRUSTED_OWNERS
 from tests.hive.hiveserver.lake import FILES, INDEXES, PLAIN, ROWS, Lake, lake, write_file
 from tests.servers import ldap
 from tests.servers.hiveserver import HiveServer

@@ -23,7 +23,7 @@ from hive_bitmap.hive.hiveserver.tables import (
     partitions,
     why_unusable,
 )
-from hive_bitmap.spark.metastore.security_settings import TRUSTED_OWNERS, TRUSTED_ROOTS
+from hive_bitmap.spark.metastore.jvm_settings import TRUSTED_OWNERS, TRUSTED_ROOTS
 from tests.hive.hiveserver.described import Row, formatted, hive, lake, spark
 
 ORC, SERDE = "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat", "org.apache.hadoop.hive.ql.io.orc.OrcSerde"

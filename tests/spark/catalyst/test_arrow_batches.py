@@ -24,9 +24,8 @@ from pyspark.sql.types import StructType
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.predicates.nodes import SparkLeaf
 from hive_bitmap.spark.catalyst import arrow_batches
-from hive_bitmap.spark.catalyst.arrow_batches import batches, satisfying_keys
-from hive_bitmap.spark.catalyst.conditions import Condition
-from hive_bitmap.spark.preparing import spark_leaves
+from hive_bitmap.spark.catalyst.arrow_batches import PLACE, batches, satisfying_keys, with_places
+from hive_bitmap.spark.catalyst.scans import Condition
 from hive_bitmap.spark.versions import arrow_schema
 
 VALUES = {
@@ -104,7 +103,7 @@ class Evaluating:
         return self
 
     def select(self, place: str) -> Evaluating:
-        assert place == spark_leaves.PLACE
+        assert place == PLACE
         return self
 
     @property
@@ -118,7 +117,7 @@ class Evaluating:
 
     def toArrow(self) -> pa.Table:  # noqa: N802
         self.read = "as Arrow"
-        return pa.table({spark_leaves.PLACE: pa.array(self._places, pa.int32())})
+        return pa.table({PLACE: pa.array(self._places, pa.int32())})
 
 
 @pytest.fixture
@@ -137,7 +136,7 @@ def evaluate(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 def test_the_keys_of_which_the_expression_is_true(
     evaluate: Callable[..., Any], few: int, read: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spark_leaves, "FEW_KEYS", few)
+    monkeypatch.setattr(arrow_batches, "FEW_KEYS", few)
     monkeypatch.setattr(arrow_batches, "BATCH_ROWS", 1)  # keys are sent at once
     request = Evaluating()
     found = evaluate(request)
@@ -187,3 +186,9 @@ def test_what_spark_cannot_evaluate_may_be_true_of_all_rows(
 def test_a_bug_is_not_taken_for_an_expression_that_spark_cannot_evaluate(evaluate: Callable[..., Any]) -> None:
     with pytest.raises(ZeroDivisionError):
         evaluate(Evaluating(keeps=lambda key: bool(1 // 0)))
+
+
+def test_keys_with_their_places() -> None:
+    rows = with_places(Column("k", "int"), pa.array([7, None, 5], pa.int32()))
+    assert rows.to_pydict() == {"k": [7, None, 5], PLACE: [0, 1, 2]}
+    assert rows.schema.field(PLACE).type == pa.int32()

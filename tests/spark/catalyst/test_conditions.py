@@ -25,7 +25,7 @@ from hive_bitmap.core.predicates.nodes import (
     SparkLeaf,
     Unknown,
 )
-from hive_bitmap.spark.catalyst.conditions import condition
+from hive_bitmap.spark.catalyst.scans import condition
 
 COLUMNS = [
     Column("a", "int"),

@@ -21,12 +21,12 @@ from hive_bitmap.core.selecting.first_rows import FirstRows
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import NotFound, Unsupported
-from hive_bitmap.spark.catalyst.conditions import Condition
 from hive_bitmap.spark.catalyst.decide import IndexedTable, decide, left_alone
 from hive_bitmap.spark.catalyst.decision import (
     Counts,
     Decision,
     Empty,
+    FetchPart,
     FramePart,
     Lasting,
     LeaveAlone,
@@ -34,7 +34,7 @@ from hive_bitmap.spark.catalyst.decision import (
     ReadRows,
 )
 from hive_bitmap.spark.catalyst.question import Question
-from hive_bitmap.spark.catalyst.scans import ListingSummary, RuntimeFilter, Scan, Sums
+from hive_bitmap.spark.catalyst.scans import Condition, ListingSummary, RuntimeFilter, Scan, Sums
 from hive_bitmap.spark.preparing.prepare import Prepared, Reading
 from hive_bitmap.spark.preparing.request import Request
 from hive_bitmap.spark.registry.catalog import Index
@@ -120,7 +120,8 @@ class World:
         results = looked_up([1, 0]) if planned.strategy == Strategy.ROWS else NO_RESULTS
         self.split_bytes = resolved.split_bytes
         reading = Reading(resolved=resolved, format="parquet", columns=(), constants=pa.table({}), results=results)
-        unbounded = None if self.unbounded is None else Prepared(self.unbounded, reading)
+        of_all = replace(reading, results=NO_RESULTS)
+        unbounded = None if self.unbounded is None else Prepared(self.unbounded, of_all)
         return Prepared(planned, None if planned.strategy == Strategy.FULL_SCAN else reading, unbounded=unbounded)
 
 
@@ -186,7 +187,7 @@ def test_splits_matter_where_the_query_sees_the_order(ordered: bool, told: int, 
 def test_all_blocks_are_read_unless_this_process_reads_the_needed_ones(
     monkeypatch: pytest.MonkeyPatch, is_read_here: bool
 ) -> None:
-    fetch: Any = object()
+    fetch = FetchPart(plan=plan(Strategy.ROWS), columns=(), tasks=(), most=0)
     monkeypatch.setattr("hive_bitmap.spark.catalyst.decide.fetch_of", lambda *given: fetch if is_read_here else None)
     world = World({False: plan(Strategy.ROWS)}, unbounded=plan(Strategy.BLOCKS))
     outcome = world.decide(replace(SCAN, first=FirstRows(column="k", ascending=True, nulls_first=True, rows=3)))

@@ -41,6 +41,7 @@ PLAN = replace(planned(Strategy.BLOCKS, [5, 0], [0, 0]), indexes=USES)
 REPORT = Report(table="db.t", action=NARROWED, strategy=Strategy.BLOCKS, figures=ReadFigures(1, 4, 1, 2))
 LABEL = "blocks by the bitmap index: 1 of 4 blocks, 1 of 2 files"
 ANY: Any = object()  # what stays in this process
+FETCH = FetchPart(plan=ANY, columns=(), tasks=(), most=0)
 
 
 def said(outcome: Decision, **kept: Any) -> dict[str, Any]:
@@ -122,7 +123,7 @@ def test_the_id_of_what_is_kept() -> None:
     """The JVM names it when it executes the plan, and `explain` has it with the report."""
     told = Counts(report=REPORT, request=ANY, prepared=ANY, source="").to_json("d1")
     assert told["id"] == told["report"]["id"] == "d1"
-    parts = (FetchPart(ANY), SparkPart("2"), FramePart(ANY), FetchPart(ANY))
+    parts = (FETCH, SparkPart("2"), FramePart(ANY), FETCH)
     rows = ReadRows(report=REPORT, parts=parts, size=1)
     assert rows.to_json("d2")["parts"] == [
         {"read by": "python"},
@@ -141,6 +142,6 @@ def test_files_to_compare_are_told(compared: FileSet | None, fields: dict[str, A
 
 
 def test_rows_of_a_session_are_its_own() -> None:
-    rows = ReadRows(report=REPORT, parts=(FetchPart(ANY), FramePart(ANY)), size=1)
+    rows = ReadRows(report=REPORT, parts=(FETCH, FramePart(ANY)), size=1)
     assert not rows.is_shareable and ReadRows(report=REPORT, parts=rows.parts[:1], size=1).is_shareable
-    assert rows.without_frames().parts == (FetchPart(ANY), FramePart(None))
+    assert rows.without_frames().parts == (FETCH, FramePart(None))

@@ -124,7 +124,7 @@ def real(folder: Path) -> LookupResults:
 
 @pytest.fixture(autouse=True)
 def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution.session_stores, "use", lambda spark: None)
+    monkeypatch.setattr(execution.session_settings, "use_stores", lambda spark: None)
 
 
 def test_rows_are_counted_at_once_by_what_was_prepared(tmp_path: Path) -> None:

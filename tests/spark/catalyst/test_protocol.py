@@ -128,7 +128,7 @@ DECISIONS: dict[str, tuple[Decision, dict[str, Any]]] = {
         {"id": "7f3c-3"},
     ),
     "fetch": (
-        ReadRows(report=NARROWED, parts=(FetchPart(NOTHING),), size=2048),
+        ReadRows(report=NARROWED, parts=(FetchPart(plan=NOTHING, columns=(), tasks=(), most=0),), size=2048),
         {"id": "7f3c-4"},
     ),
     "counts": (

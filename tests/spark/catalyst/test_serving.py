@@ -32,8 +32,7 @@ from hive_bitmap.core.selecting.candidates import LookupResults, WholeFile
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import CorruptIndex, HiveBitmapError, ServerError, StoreError
-from hive_bitmap.spark.catalyst import driver_reads, execution, question, serving
-from hive_bitmap.spark.catalyst.conditions import Condition
+from hive_bitmap.spark.catalyst import execution, question, serving
 from hive_bitmap.spark.catalyst.decide import IndexedTable
 from hive_bitmap.spark.catalyst.decision import (
     LEFT_ALONE,
@@ -48,9 +47,8 @@ from hive_bitmap.spark.catalyst.decision import (
     Report,
     SparkPart,
 )
-from hive_bitmap.spark.catalyst.driver_reads import Fetch
 from hive_bitmap.spark.catalyst.question import Question
-from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
+from hive_bitmap.spark.catalyst.scans import Condition, ListingSummary, Scan
 from hive_bitmap.spark.catalyst.serving import Serving
 from hive_bitmap.spark.jvm_bridge import PROTOCOL
 from hive_bitmap.spark.preparing.prepare import Prepared
@@ -638,12 +636,12 @@ def test_counts_that_spark_has_to_find_itself(world: World) -> None:
 
 
 def test_rows_are_fetched_once_the_plan_is_executed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    fetch = Fetch(plan=PLAN, columns=("k",), tasks=(), most=10)
-    world.decided = ReadRows(report=report(), parts=(SparkPart("x"), FetchPart(fetch)), size=3)
+    fetch = FetchPart(plan=PLAN, columns=("k",), tasks=(), most=10)
+    world.decided = ReadRows(report=report(), parts=(SparkPart("x"), fetch), size=3)
     [told] = world.reply(JvmQuestion(fields()))
     assert (told["decision"], told["bytes"]) == ("read rows", 3)
     found: dict[int, pa.Table | None] = {id(fetch): pa.table({"k": [1, 2, 3]})}
-    monkeypatch.setattr(driver_reads, "rows", lambda spark, fetch: found[id(fetch)])
+    monkeypatch.setattr(execution, "rows", lambda spark, fetch: found[id(fetch)])
     fetching = JvmQuestion({"decision": told["id"], "part": 1})
     assert world.serving.execute(NOBODY, fetching) == "" and len(fetching.added) == 1
     found[id(fetch)] = None  # they are too many by now

@@ -70,7 +70,7 @@ class Stand:
 def stand(monkeypatch: pytest.MonkeyPatch) -> Stand:
     made = Stand()
     monkeypatch.setattr(metastore, "METASTORES", (made,))
-    monkeypatch.setattr(metastore.session_stores, "use", lambda spark: made.asked.append("stores"))
+    monkeypatch.setattr(metastore.session_settings, "use_stores", lambda spark: made.asked.append("stores"))
     return made
 
 

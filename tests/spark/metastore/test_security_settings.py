@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hive_bitmap.spark.metastore import jvm_settings, session_settings
-from hive_bitmap.spark.metastore.security_settings import WORKER_PYTHON, enforced
+from hive_bitmap.spark.metastore.jvm_settings import WORKER_PYTHON, enforced
 
 READS, OWNERS, ROOTS = (f"hive_bitmap.{name}" for name in ("engine_reads_only", "trusted_owners", "trusted_roots"))
 

@@ -16,9 +16,9 @@ from hive_bitmap.core.predicates.nodes import And, Compare, Or, Predicate, Spark
 from hive_bitmap.core.segments.covered import Covered
 from hive_bitmap.core.selecting.table_files import FileRecords, PartitionState, TableFiles, listing_of
 from hive_bitmap.core.stores import local_path
-from hive_bitmap.spark.preparing import spark_leaves
+from hive_bitmap.spark.preparing import index_lookup
+from hive_bitmap.spark.preparing.index_lookup import evaluate_leaves
 from hive_bitmap.spark.preparing.request import NoEngine
-from hive_bitmap.spark.preparing.spark_leaves import PLACE, evaluate_leaves, with_places
 from tests.spark.building.generations import Workshop
 
 EVEN, SMALL, OTHER = SparkLeaf("k % 2 = 0", "K"), SparkLeaf("abs(k) < 3", "k"), SparkLeaf("length(s) > 1", "s")
@@ -95,7 +95,7 @@ def test_a_damaged_shard_leaves_all_rows(shop: Workshop) -> None:
 
 @pytest.mark.parametrize(("limit", "told"), [("MAX_KEYS", 3), ("MAX_KEY_BYTES", 12)])
 def test_too_many_keys_are_not_sent(shop: Workshop, monkeypatch: pytest.MonkeyPatch, limit: str, told: int) -> None:
-    monkeypatch.setattr(spark_leaves, limit, told)
+    monkeypatch.setattr(index_lookup, limit, told)
     few = [built(shop, f"{number}", [1, 2, 3]) for number in range(3)]  # nine, of which three are distinct
     asked = Asked()
     assert found(shop, asked, EVEN, state(*few)) == {EVEN: [2]}
@@ -103,9 +103,3 @@ def test_too_many_keys_are_not_sent(shop: Workshop, monkeypatch: pytest.MonkeyPa
     some = [built(shop, f"other{number}", keys) for number, keys in enumerate([[1, 2], [2, 3], [4]])]
     assert found(shop, Asked(), EVEN, state(*some[:2])) == {EVEN: [2]}
     assert found(shop, Asked(), EVEN, state(*some)) == {}
-
-
-def test_keys_with_their_places() -> None:
-    rows = with_places(Column("k", "int"), pa.array([7, None, 5], pa.int32()))
-    assert rows.to_pydict() == {"k": [7, None, 5], PLACE: [0, 1, 2]}
-    assert rows.schema.field(PLACE).type == pa.int32()

@@ -16,7 +16,7 @@ from hive_bitmap.core.columns import Column
 from hive_bitmap.core.predicates.nodes import TRUE, And, Compare, Constant, In, IsNull, Or, Predicate, Prefix, SparkLeaf
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.spark.preparing.request import NoEngine
-from hive_bitmap.spark.preparing.table_state import prune_partitions, typed_values
+from hive_bitmap.spark.preparing.snapshot import prune_partitions, typed_values
 
 BASE = Table(
     database="d",

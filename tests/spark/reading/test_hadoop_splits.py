@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hive_bitmap.spark.reading.hadoop_splits import Ranges, Split
+from hive_bitmap.spark.reading.superset import Ranges, Split
 
 
 @pytest.mark.parametrize(

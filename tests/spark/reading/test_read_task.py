@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from hive_bitmap.core.formats import parquet_rows
 from hive_bitmap.core.index import fingerprint
-from hive_bitmap.core.index.table_schema import key_columns
+from hive_bitmap.core.index.shard import key_columns
 from hive_bitmap.core.predicates.nodes import TRUE, Compare, Constant, Predicate
 from hive_bitmap.core.selecting.candidates import Lookup
 from hive_bitmap.core.selecting.lookup_units import LookupUnit

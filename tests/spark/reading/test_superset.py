@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.index.table_schema import key_columns
+from hive_bitmap.core.index.shard import key_columns
 from hive_bitmap.core.predicates.nodes import TRUE
 from hive_bitmap.core.selecting.candidates import LookupResults
 from hive_bitmap.core.selecting.split_order import Piece, pieces_in_order

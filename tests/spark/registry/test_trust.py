@@ -21,7 +21,7 @@ from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.building import publish
 from hive_bitmap.spark.building.publish import index_table
 from hive_bitmap.spark.maintaining import drop
-from hive_bitmap.spark.metastore import alter_table, metastore, security_settings
+from hive_bitmap.spark.metastore import alter_table, jvm_settings, metastore
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 from hive_bitmap.spark.registry.trust import why_untrusted
@@ -32,7 +32,7 @@ from tests.spark.maintaining.life import drop_table, external_table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-OWNERS, ROOTS = security_settings.TRUSTED_OWNERS, security_settings.TRUSTED_ROOTS
+OWNERS, ROOTS = jvm_settings.TRUSTED_OWNERS, jvm_settings.TRUSTED_ROOTS
 QUERY = "SELECT count(*) FROM v WHERE k = 3"
 Forge = Callable[..., Index]
 

@@ -10,7 +10,7 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.spark.metastore.security_settings import WORKER_PYTHON
+from hive_bitmap.spark.metastore.jvm_settings import WORKER_PYTHON
 from hive_bitmap.spark.tasks.distribution import (
     cuts,
     distribute,

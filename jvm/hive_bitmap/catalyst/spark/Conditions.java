@@ -39,7 +39,7 @@ import org.apache.spark.sql.types.StringType$;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Converts a Catalyst condition to JSON. hive_bitmap/spark/catalyst/conditions.py converts the JSON to a predicate.
+ * Converts a Catalyst condition to JSON. hive_bitmap/spark/catalyst/scans.py converts the JSON to a predicate.
  *
  * <pre>
  * ["and", tree..]  ["or", tree..]  ["not", tree]  ["constant", true | false | null]
