@@ -148,10 +148,10 @@ def _python_of_task(_: int) -> str:
 def _stores(spark: SparkSession) -> str:
     from hive_bitmap.core import stores
     from hive_bitmap.spark.metastore import metastore, session_settings
-    from hive_bitmap.spark.registry import catalog
+    from hive_bitmap.spark.registry import locations
 
     session_settings.use_stores(spark)
-    folder = catalog.default_folder(spark, metastore.split_name(spark, "t")[1])
+    folder = locations.default_folder(spark, metastore.split_name(spark, "t")[1])
     state = "is reachable" if stores.exists(folder) else "does not exist yet; the first index creates it"
     return f"{folder}, the default folder of indexes, {state}"
 

@@ -52,7 +52,7 @@ from hive_bitmap.spark.metastore import base_files as sources
 from hive_bitmap.spark.metastore import metastore, permission, session_settings
 from hive_bitmap.spark.metastore.base_files import Spec
 from hive_bitmap.spark.metastore.identity import metastore_id
-from hive_bitmap.spark.registry import catalog, locations, trust
+from hive_bitmap.spark.registry import catalog, catalog_changes, locations, trust
 from hive_bitmap.spark.registry.catalog import Index
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def build(
         )
         if if_not_exists and any(index.definition.name == definition.name for index in indexes):
             continue
-        catalog.require_free(spark, base, indexes, definition)
+        catalog_changes.require_free(spark, base, indexes, definition)
         _warn_of_equal(definition, indexes)
         definitions.append(definition)
     if not definitions:

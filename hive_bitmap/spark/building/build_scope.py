@@ -34,7 +34,7 @@ from hive_bitmap.errors import CorruptIndex, NotFound, Unsupported
 from hive_bitmap.spark.building.file_groups import shard_bytes
 from hive_bitmap.spark.metastore import base_files, metastore, permission
 from hive_bitmap.spark.metastore.base_files import Source, Spec
-from hive_bitmap.spark.registry import catalog, coverage, locations
+from hive_bitmap.spark.registry import catalog, catalog_changes, coverage, locations
 from hive_bitmap.spark.registry.catalog import Index
 from hive_bitmap.spark.tasks.distribution import parallelism
 
@@ -317,7 +317,7 @@ def _plan_existing(
     if not selected:
         raise NotFound(f"table {base.full_name} has no index to rebuild")
     for index in selected:
-        catalog.require_same_table(spark, base, index)
+        catalog_changes.require_same_table(spark, base, index)
     keys = sorted({column.name for index in selected for column in index.definition.read_columns(base)})
     permission.require_reading(spark, base, keys, "a rebuild")
     partitions = base_files.partitions(spark, base)

@@ -26,7 +26,7 @@ from hive_bitmap.core.table_info import Table, Values
 from hive_bitmap.errors import BuildFailed, StoreError, Unsupported
 from hive_bitmap.spark.metastore import alter_table, metastore
 from hive_bitmap.spark.metastore.identity import metastore_id
-from hive_bitmap.spark.registry import catalog
+from hive_bitmap.spark.registry import catalog, catalog_changes
 from hive_bitmap.spark.registry.catalog import Index
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def drop(spark: SparkSession, base: Table | None, index: IndexToDrop) -> None:
         if base is None and definition.index_database:  # the index table may have been dropped, not the base table
             base = next(iter(metastore.describe_many(spark, definition.database, [definition.table])), None)
         if base is not None and definition.needs_pointer:
-            catalog.point_to(spark, base, set(), {definition.pointer, _next(definition).pointer})
+            catalog_changes.point_to(spark, base, set(), {definition.pointer, _next(definition).pointer})
     this_metastore = metastore_id(spark)
     try:
         if refusal := index.refusal or roots.refusal(definition, this_metastore):
@@ -176,7 +176,7 @@ def _publish(spark: SparkSession, base: Table, publication: Publication) -> bool
     before = {} if is_new else catalog.slots_of(spark, table)
     after = _moved(spark, table, publication, empty, before)
     if publication.created and definition.needs_pointer:  # again: another build may have overwritten the property
-        catalog.point_to(spark, base, {definition.pointer}, set())
+        catalog_changes.point_to(spark, base, {definition.pointer}, set())
     try:
         this_metastore = metastore_id(spark)
         if refusal := roots.refusal(definition, this_metastore):
@@ -240,7 +240,7 @@ def _index_table(spark: SparkSession, base: Table, publication: Publication) -> 
     if publication.created:
         new_table = index_table(definition)
         if definition.needs_pointer:  # before the table exists, so that it can be found even if the build is killed
-            catalog.point_to(spark, base, {definition.pointer}, set())
+            catalog_changes.point_to(spark, base, {definition.pointer}, set())
         if alter_table.create(spark, new_table):
             return new_table, True  # without asking the metastore for it
     tables = _named(spark, definition)
@@ -335,7 +335,7 @@ def _replace_table(spark: SparkSession, base: Table, table: Table, publication: 
             )
         alter_table.drop(spark, existing)
     if definition.needs_pointer:
-        catalog.point_to(spark, base, {new.pointer}, set())
+        catalog_changes.point_to(spark, base, {new.pointer}, set())
     alter_table.create(spark, replace(index_table(new), owner=table.owner))  # else a refresh's user would own it
     [created] = _named(spark, new)
     empty = generation.make_empty_folder(definition.root, stores.permissions_of(definition.root))
@@ -344,7 +344,7 @@ def _replace_table(spark: SparkSession, base: Table, table: Table, publication: 
     alter_table.drop(spark, table)
     alter_table.rename(spark, created, definition.index_table)
     if definition.needs_pointer:
-        catalog.point_to(spark, base, set(), {new.pointer})
+        catalog_changes.point_to(spark, base, set(), {new.pointer})
     _retire(spark, definition, (folder for folder in before if generation.belongs_to(folder, definition)))
     return replace(created, name=definition.index_table)
 
@@ -409,7 +409,7 @@ def _discard(spark: SparkSession, base: Table, publication: Publication) -> int 
         live = _referenced(spark, definition)
         is_there = _is_there(spark, definition)
         if publication.created and definition.needs_pointer and not _named(spark, definition):
-            catalog.point_to(spark, base, set(), {definition.pointer})
+            catalog_changes.point_to(spark, base, set(), {definition.pointer})
     except Exception as e:  # noqa: BLE001 - as above
         log.warning("run clean to delete new files of index %s: the metastore does not answer: %s", definition.name, e)
         _retire(spark, definition, new)  # harmless for one that was published after all

@@ -42,14 +42,14 @@ Each module has a few entry points. All modules change the metastore first, and 
   `index/partition_conditions` parses the text, and Spark runs the text that is formatted from the parsed condition. The
   marker of each segment has a copy of the properties, from which `rebuild` restores them.
 * An index table is in `Definition.index_table_database`. If this is not the database of the base table, or if the index
-  table does not have its default name (`needs_pointer`), `catalog.point_to` adds a pointer to the index table to a
-  property of the base table. The pointer is added before the index table is created or renamed (`catalog.renaming`).
-  Queries find index tables by their names in the database of the base table, and by pointers (`catalog.indexes_on`).
-  The index tables are cached. Queries read the pointers again, because a session keeps the description of a table until
-  the session ends. Code that lists a database (`catalog.tables_around`) also describes the index tables to which tables
-  of the database point. To compare owners, this code also describes the base tables of the index tables in the database
-  (`trust.base_named`). The marker of a root also names the database of the index table, so `clean` looks for the index
-  table in that database before the folder counts as a leftover.
+  table does not have its default name (`needs_pointer`), `catalog_changes.point_to` adds a pointer to the index table
+  to a property of the base table. The pointer is added before the index table is created or renamed
+  (`catalog_changes.renaming`). Queries find index tables by their names in the database of the base table, and by
+  pointers (`catalog.indexes_on`). The index tables are cached. Queries read the pointers again, because a session keeps
+  the description of a table until the session ends. Code that lists a database (`catalog.tables_around`) also describes
+  the index tables to which tables of the database point. To compare owners, this code also describes the base tables of
+  the index tables in the database (`trust.base_named`). The marker of a root also names the database of the index
+  table, so `clean` looks for the index table in that database before the folder counts as a leftover.
 * A manifest has, for each file, a checksum of the columns that the table had (`definition.schema_crc`). The checksum
   only shows whether the keys would be read alike now (`valid_schemas`), and which columns were looked at when the file
   was indexed (`known_schemas`). ORC files whose columns Spark finds by name are marked (`by_name`), and stay indexed
@@ -58,11 +58,11 @@ Each module has a few entry points. All modules change the metastore first, and 
   the file, so tasks may read it.
 * For the metastore a renamed table is another table. `maintaining/attach` moves the indexes to the table's new name. If
   the files of the table have stayed in place, the files of the index stay too: `roots.rename` writes the new name to
-  the marker of the root, then `catalog.move` renames the index table and writes the new definition. The generations
-  keep their markers; the id and the marker of the root show that they belong to the index (`roots.has_built`). If the
-  files were moved, `attach` makes a new index from each old one. `Indexed.covered` has what the old index covers, with
-  the new paths of the files (`Covered.moved_to`). A `Compaction` compares the fingerprints of the moved files, and then
-  rewrites the shards with the new paths.
+  the marker of the root, then `catalog_changes.move` renames the index table and writes the new definition. The
+  generations keep their markers; the id and the marker of the root show that they belong to the index
+  (`roots.has_built`). If the files were moved, `attach` makes a new index from each old one. `Indexed.covered` has what
+  the old index covers, with the new paths of the files (`Covered.moved_to`). A `Compaction` compares the fingerprints
+  of the moved files, and then rewrites the shards with the new paths.
 * An index table with another encoding has other columns. So after a change of the encoding, a new index table is
   created under a temporary name and then replaces the old index table.
 """

@@ -24,7 +24,7 @@ from hive_bitmap.errors import AlreadyExists, InvalidProperty, Unsupported
 from hive_bitmap.spark.building.build import BuildReport, rebuild
 from hive_bitmap.spark.building.progress import BuildProgress
 from hive_bitmap.spark.metastore import permission
-from hive_bitmap.spark.registry import catalog
+from hive_bitmap.spark.registry import catalog, catalog_changes
 from hive_bitmap.spark.registry.coverage import covered
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ def rename(spark: SparkSession, table: str, name: str, new_name: str) -> None:
         raise AlreadyExists(f"index {renamed.name} already exists on table {base.full_name}")
     if index.definition.has_default_table:
         renamed = replace(renamed, index_table=index_table_name(base.database, base.name, renamed.name))
-        catalog.require_free(spark, base, indexes, renamed)
-    with catalog.renaming(spark, base, index.definition, renamed):
-        catalog.alter(spark, index, renamed)
+        catalog_changes.require_free(spark, base, indexes, renamed)
+    with catalog_changes.renaming(spark, base, index.definition, renamed):
+        catalog_changes.alter(spark, index, renamed)
 
 
 def set_properties(spark: SparkSession, table: str, name: str, properties: Mapping[str, str]) -> None:
@@ -63,7 +63,7 @@ def set_properties(spark: SparkSession, table: str, name: str, properties: Mappi
     for key, value in properties.items():
         property_name = own_property(key)
         changed = _CHANGES[property_name](changed, value) if property_name else _user_property(changed, key, value)
-    catalog.alter(spark, index, changed)
+    catalog_changes.alter(spark, index, changed)
 
 
 def extend(
@@ -87,7 +87,7 @@ def extend(
     covered(spark, base, where, [])  # raises InvalidPredicate
     names = [column.name for column in before.read_columns(base)]
     permission.require_reading(spark, base, names, "an extended index")
-    catalog.alter(spark, index, replace(before, where=either(before.where, where, base.partition_columns)))
+    catalog_changes.alter(spark, index, replace(before, where=either(before.where, where, base.partition_columns)))
     return rebuild(spark, table, [name], progress=progress)
 
 

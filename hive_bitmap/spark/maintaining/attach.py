@@ -21,7 +21,7 @@ from hive_bitmap.spark.building.build import BuildReport
 from hive_bitmap.spark.building.progress import BuildProgress
 from hive_bitmap.spark.metastore import metastore, permission
 from hive_bitmap.spark.metastore.identity import metastore_id
-from hive_bitmap.spark.registry import catalog, locations, trust
+from hive_bitmap.spark.registry import catalog, catalog_changes, locations, trust
 from hive_bitmap.spark.registry.catalog import Index
 
 if TYPE_CHECKING:
@@ -143,11 +143,11 @@ def _keep(spark: SparkSession, base: Table, index: Index, indexes: Sequence[Inde
     default = index_table_name(former.database, former.table, former.name)
     named = replace(renamed, index_table=name if index.table.name in (default, name) else index.table.name)
     if named.index_table != index.table.name:
-        catalog.require_free(spark, base, [], named)
+        catalog_changes.require_free(spark, base, [], named)
     publish.drop_remains(spark, former, of_others=True)
     roots.rename(named, former, metastore_id(spark))
-    with catalog.renaming(spark, base, former, named):
-        catalog.move(spark, index, named)
+    with catalog_changes.renaming(spark, base, former, named):
+        catalog_changes.move(spark, index, named)
 
 
 def _moved(
@@ -160,7 +160,7 @@ def _moved(
     """
     former = index.definition
     definition = replace(renamed, index_table=index_table_name(base.database, base.name, former.name))
-    catalog.require_free(spark, base, existing, definition)
+    catalog_changes.require_free(spark, base, existing, definition)
     location = None if locations.has_default_root(spark, former) else f"{former.root}-{base.name}"
     return locations.with_root(spark, definition, location)
 
@@ -174,5 +174,5 @@ def _rename_table(spark: SparkSession, table: str, definition: Definition, name:
     base, indexes = catalog.table_and_indexes(spark, table)
     index = catalog.named(base, indexes, definition.name)
     named = replace(index.definition, index_table=name)
-    with catalog.renaming(spark, base, index.definition, named):
-        catalog.alter(spark, index, named)
+    with catalog_changes.renaming(spark, base, index.definition, named):
+        catalog_changes.alter(spark, index, named)

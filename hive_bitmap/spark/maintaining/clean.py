@@ -226,7 +226,7 @@ def _given_folder(location: str | None) -> str:
 
     Return "" without a location. Raise NotFound if the folder does not exist.
     """
-    folder = "" if location is None else catalog.root_at(location)
+    folder = "" if location is None else locations.root_at(location)
     if folder and not stores.exists(folder):
         raise NotFound(f"there is no folder {location}")
     return folder
@@ -238,7 +238,7 @@ def _unclaimed(spark: SparkSession, database: str, tables: Sequence[Table], give
     The candidates are the folders in the default folder for the index tables of `database`, and the given folder ("" if
     none is given). Folders that overlap with the location of one of `tables` are left out.
     """
-    home = catalog.default_folder(spark, database)
+    home = locations.default_folder(spark, database)
     folders = {f"{home}/{folder}" for folder in generation.subfolders(home)} | (
         {given_folder} if given_folder else set()
     )

@@ -13,7 +13,7 @@ from hive_bitmap.errors import NotFound, PartitionNotFound, Unsupported
 from hive_bitmap.spark.building import build, build_scope, publish
 from hive_bitmap.spark.building.publish import IndexToDrop
 from hive_bitmap.spark.metastore import alter_table, metastore
-from hive_bitmap.spark.registry import catalog
+from hive_bitmap.spark.registry import catalog, catalog_changes
 from hive_bitmap.spark.registry.catalog import Index
 from hive_bitmap.spark.registry.coverage import covered
 
@@ -105,5 +105,5 @@ def _drop_partitions(spark: SparkSession, base: Table, index: Index, indexes: Se
         publish.drop(spark, base, publish.index_to_drop(spark, index, indexes))
         return
     remaining = without(definition.where, where, base.partition_columns)
-    catalog.alter(spark, index, replace(definition, where=remaining))
+    catalog_changes.alter(spark, index, replace(definition, where=remaining))
     build.remove_partitions(spark, base.spark_name, definition.name, dropped)

@@ -1,4 +1,4 @@
-"""Find, check and alter the indexes of a table.
+"""Find and check the indexes of a table.
 
 Each index has an index table in the metastore, a plain EXTERNAL table. The TBLPROPERTIES of the index table hold the
 definition of the index. The partitions of the index table are slots. A slot points at a segment, or at the empty folder
@@ -13,39 +13,30 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from hive_bitmap.core import stores
 from hive_bitmap.core.index import schema_drift
 from hive_bitmap.core.index.definition import (
-    POINTER,
-    PREFIX,
     Definition,
     from_table,
     has_properties,
     knows,
     pointers,
-    to_properties,
 )
 from hive_bitmap.core.segments import slots
 from hive_bitmap.core.table_info import (
-    SESSION_CATALOG,
     Partition,
     Table,
     full_name,
     in_spark,
     index_table_name,
-    raw_hadoop_path,
 )
 from hive_bitmap.errors import (
-    AlreadyExists,
-    DatabaseNotFound,
-    InvalidProperty,
     NotFound,
     ServerError,
     StoreError,
     Unsupported,
 )
 from hive_bitmap.spark import session_cache
-from hive_bitmap.spark.metastore import alter_table, metastore, session_settings
+from hive_bitmap.spark.metastore import metastore, session_settings
 from hive_bitmap.spark.registry import trust
 from hive_bitmap.spark.session_cache import TtlCache
 from hive_bitmap.spark.versions import feature_version
@@ -54,11 +45,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
-_OPTIONAL = frozenset(PREFIX + name for name in ("next_encoding", "auto_refresh", "refresh_interval", "keep_removed"))
-LONGEST_NAME = 256  # most characters of a table's name: package.jdo of Hive's metastore, since Hive 2.3
 TABLES_AT_ONCE = 500  # tables described in one metastore call
 INDEX_CACHE_SECONDS = 30.0  # seconds for which a query may miss changes that other sessions made to indexes
-MOST_POINTER_WRITES = 5  # attempts to write a base table's POINTER property, if other builds overwrite it
 Name = tuple[str, str]  # database and table
 
 _index_tables: TtlCache[tuple[str, str, str], _IndexTables] = TtlCache(by_user=True)  # by base table, with its catalog
@@ -349,72 +337,6 @@ def named(base: Table, indexes: Sequence[Index], name: str) -> Index:
     raise NotFound.of("index", name, [index.definition.name for index in indexes], f"table {base.full_name}")
 
 
-def require_free(spark: SparkSession, base: Table, indexes: Sequence[Index], definition: Definition) -> None:
-    """Raise an error if an index cannot have its name.
-
-    The error is AlreadyExists if the name of the index or of its index table is taken, InvalidProperty if the index
-    table's name is too long, and DatabaseNotFound if the database of the index table does not exist.
-    """
-    if len(definition.index_table) > LONGEST_NAME:
-        raise InvalidProperty(
-            f"index table {definition.index_table} would have a name of {len(definition.index_table)} characters, and "
-            f"metastores keep {LONGEST_NAME}: give the index a shorter name"
-        )
-    if any(index.definition.name == definition.name for index in indexes):
-        raise AlreadyExists(f"index {definition.name} already exists on table {base.full_name}")
-    if base.catalog and not metastore.database_exists(spark, base.database):
-        raise DatabaseNotFound(
-            f"indexes of table {base.full_name} lie in database {base.database} of {SESSION_CATALOG}, which does not "
-            f"exist: CREATE DATABASE {in_spark(base.database)}"
-        )
-    database = definition.index_table_database
-    if definition.index_database and not metastore.database_exists(spark, database):
-        raise NotFound.of("database", database, metastore.database_names(spark))
-    for table in metastore.describe_many(spark, database, [definition.index_table]):
-        owner = from_table(table)
-        owner_text = f"it is index {owner.name} on {owner.full_table}" if owner else "it is not an index table"
-        remedy = "give the index another name" if base.lake is not None else "give another name with IN TABLE"
-        if owner is not None and owner.index_database and owner.is_on(base) and _name(table) not in pointers(base):
-            remedy = f"{remedy}, or DROP TABLE {table.full_name}, because table {base.full_name} no longer points at it"
-        raise AlreadyExists(f"table {table.full_name} already exists and {owner_text}: {remedy}")
-
-
-def require_same_table(spark: SparkSession, base: Table, index: Index) -> None:
-    """Raise Unsupported if an index is untrusted, or does not fit its base table or this Spark.
-
-    The index does not fit if columns of the table have changed since it was created.
-    """
-    if problem := index.problem if not index.trusted else problem_of(spark, base, index.definition):
-        raise Unsupported(problem)
-
-
-def root_at(location: str) -> str:
-    """Return a LOCATION as a Hadoop path string.
-
-    Without a scheme, it is a folder of the local file system. Raises InvalidProperty for a text that is not a path.
-    """
-    if "\0" in location:
-        raise InvalidProperty(f"{location!r} is not a location: a path cannot have the character NUL")
-    with_scheme = location if ":" in location.partition("/")[0] else "file:" + stores.absolute(location)
-    return raw_hadoop_path(stores.normal(with_scheme))
-
-
-def default_folder(spark: SparkSession, database: str) -> str:
-    """Return the default folder for the index tables of a database.
-
-    The default folder is the external warehouse root if that is set, else the database's folder. A root without a
-    scheme is on the file system of the database.
-    """
-    external = spark.conf.get("spark.hadoop.metastore.warehouse.external.dir", None)
-    if external and ":" in external.partition("/")[0]:
-        return raw_hadoop_path(external)
-    folder = metastore.database_folder(spark, database)
-    if not external:
-        return folder
-    scheme, authority, _ = stores.paths.parts(folder)
-    return raw_hadoop_path(external, f"{scheme}://{authority}")
-
-
 def slots_of(spark: SparkSession, table: Table, seconds: float = 0) -> dict[int, str]:
     """Return the folder of each slot of an index table, by number.
 
@@ -464,58 +386,6 @@ def places(spark: SparkSession, table: Table) -> list[str]:
     return [*filter(None, [table.location]), *(partition.location for partition in partitions)]
 
 
-@contextmanager
-def renaming(spark: SparkSession, base: Table, former: Definition, renamed: Definition) -> Iterator[None]:
-    """Keep the pointer to an index table right while the index table is renamed.
-
-    `former` and `renamed` are the definitions before and after. Inside the `with` block, the base table points at both
-    names; after the block, it points at the new name. So the index table is found even if the process is killed.
-    """
-    old, new = ({name.pointer} if name.needs_pointer else set() for name in (former, renamed))
-    point_to(spark, base, new, set())
-    try:
-        yield
-    except BaseException:
-        point_to(spark, base, set(), new - old)
-        raise
-    point_to(spark, base, set(), old - new)
-
-
-def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
-    """Write the definition `changed` to an index table, and rename the table if needed.
-
-    The properties are written in one metastore call, before the table is renamed. If renaming fails, the properties are
-    restored.
-    """
-    properties = to_properties(changed)
-    if changed.comment != index.definition.comment:
-        properties["comment"] = changed.comment
-    with changing():
-        alter_table.set_properties(spark, index.table, properties, _OPTIONAL - set(properties))
-        if changed.index_table == index.table.name:
-            return
-        try:
-            alter_table.rename(spark, index.table, changed.index_table)
-        except BaseException:
-            before = to_properties(index.definition)
-            alter_table.set_properties(spark, index.table, before, _OPTIONAL - set(before))
-            raise
-
-
-def move(spark: SparkSession, index: Index, changed: Definition) -> None:
-    """Move an index to the new name of its base table; `changed` is its new definition.
-
-    The index table is renamed first, if needed; then the definition is written. If the process is killed between the
-    two steps, the index is still found under the former name of its base table.
-    """
-    with changing():
-        if changed.index_table != index.table.name:
-            alter_table.rename(spark, index.table, changed.index_table)
-        renamed = replace(index.table, name=changed.index_table)
-        properties = to_properties(changed)
-        alter_table.set_properties(spark, renamed, properties, _OPTIONAL - set(properties))
-
-
 def on_change(listener: Callable[[], None]) -> None:
     """Register a function to call whenever this process creates, alters or drops an index."""
     _listeners[listener] = None
@@ -543,28 +413,6 @@ def clear_caches() -> None:
     session_cache.clear(_index_tables, _slots)
     for listener in tuple(_listeners):
         listener()
-
-
-def point_to(spark: SparkSession, base: Table, added: set[str], removed: set[str]) -> None:
-    """Add and remove names of index tables in a base table's POINTER property.
-
-    No other property of a base table is ever written. Other builds write the property too, so it is read and written
-    again until it is right.
-    """
-    if not added and not removed:
-        return
-    for _ in range(MOST_POINTER_WRITES):
-        tables = metastore.describe_many(spark, base.database, [base.name])
-        before = {name for table in tables for name in table.properties.get(POINTER, "").split(",") if name}
-        after = (before | added) - removed
-        if not tables or after == before:
-            return
-        [current] = tables
-        if after:
-            alter_table.set_properties(spark, current, {POINTER: ",".join(sorted(after))})
-        else:
-            alter_table.set_properties(spark, current, {}, [POINTER])
-    log.warning("property %s of table %s could not be set: other builds change it", POINTER, base.full_name)
 
 
 def among(tables: Iterable[Table]) -> list[Index]:

@@ -42,7 +42,7 @@ def with_roots(spark: SparkSession, definitions: Sequence[Definition], location:
     """Give definitions an id and a `root` each.
 
     The index tables of the definitions are in one database. The root is the folder of an index's generations. It is
-    `location` or, if that is None, a new folder under `catalog.default_folder`; the name of a new folder ends with a
+    `location` or, if that is None, a new folder under `default_folder`; the name of a new folder ends with a
     part of the id. Raises AlreadyExists for a root that overlaps the root of another index (`overlap`). Raises
     InvalidProperty for a root that overlaps the folder of a table of any database, and for a `location` without the
     host or bucket that its scheme needs. `require_apart_from` checks the partitions of the base table.
@@ -52,7 +52,7 @@ def with_roots(spark: SparkSession, definitions: Sequence[Definition], location:
         for first in identified[:1]:
             _require_free_home(spark, first)
         return [replace(definition, root=_default_root(spark, definition)) for definition in identified]
-    root = catalog.root_at(location)
+    root = root_at(location)
     if re.match(r"(?!file:)\w+:/(//|[^/])", root):
         raise InvalidProperty(f"LOCATION {location} names no host or bucket: the metastore would add one")
     require_unmarked(root)
@@ -110,7 +110,7 @@ def require_own(spark: SparkSession, base: Table, definition: Definition) -> Non
 
 
 def _default_root(spark: SparkSession, definition: Definition) -> str:
-    home = catalog.default_folder(spark, definition.index_table_database)
+    home = default_folder(spark, definition.index_table_database)
     return raw_hadoop_path(f"{home}/{definition.index_table}-{definition.id[:ID_DIGITS]}")
 
 
@@ -168,7 +168,7 @@ def _require_free_home(spark: SparkSession, definition: Definition) -> None:
     The default folder must not be the folder of a table or an index, nor lie in such a folder. Raise InvalidProperty
     for the folder of a table, AlreadyExists for the folder of an index.
     """
-    home = catalog.default_folder(spark, definition.index_table_database)
+    home = default_folder(spark, definition.index_table_database)
     require_unmarked(home)
     here = stores.canonical(home)
     own = (definition.database, definition.index_table_database)
@@ -246,3 +246,30 @@ def _in_the_way(location: str, here: str, owner: str, folder: str) -> InvalidPro
 def _is_in(folder: str, other: str) -> bool:
     inner, outer = (f"{path.rstrip('/')}/" for path in (folder, other))
     return inner.startswith(outer)
+
+
+def root_at(location: str) -> str:
+    """Return a LOCATION as a Hadoop path string.
+
+    Without a scheme, it is a folder of the local file system. Raises InvalidProperty for a text that is not a path.
+    """
+    if "\0" in location:
+        raise InvalidProperty(f"{location!r} is not a location: a path cannot have the character NUL")
+    with_scheme = location if ":" in location.partition("/")[0] else "file:" + stores.absolute(location)
+    return raw_hadoop_path(stores.normal(with_scheme))
+
+
+def default_folder(spark: SparkSession, database: str) -> str:
+    """Return the default folder for the index tables of a database.
+
+    The default folder is the external warehouse root if that is set, else the database's folder. A root without a
+    scheme is on the file system of the database.
+    """
+    external = spark.conf.get("spark.hadoop.metastore.warehouse.external.dir", None)
+    if external and ":" in external.partition("/")[0]:
+        return raw_hadoop_path(external)
+    folder = metastore.database_folder(spark, database)
+    if not external:
+        return folder
+    scheme, authority, _ = stores.paths.parts(folder)
+    return raw_hadoop_path(external, f"{scheme}://{authority}")

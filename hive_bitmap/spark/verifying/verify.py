@@ -36,7 +36,7 @@ from hive_bitmap.errors import CorruptIndex, Unsupported
 from hive_bitmap.spark.building import staging
 from hive_bitmap.spark.metastore import metastore, permission
 from hive_bitmap.spark.metastore.base_files import Source, sources
-from hive_bitmap.spark.registry import catalog
+from hive_bitmap.spark.registry import catalog, catalog_changes
 from hive_bitmap.spark.registry.catalog import Index
 from hive_bitmap.spark.tasks.distribution import in_tasks
 
@@ -156,7 +156,7 @@ def _tally(spark: SparkSession, base: Table, number: int, index: Index, listed: 
     tally = _Tally(index=index)
     files_of = {source.values: source.files for source in listed}
     try:
-        catalog.require_same_table(spark, base, index)
+        catalog_changes.require_same_table(spark, base, index)
         if index.definition.is_former:
             raise Unsupported(index.problem)
     except Unsupported as e:  # queries do not use such an index

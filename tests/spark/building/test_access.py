@@ -15,7 +15,7 @@ from hive_bitmap.core import stores
 from hive_bitmap.core.index import generation, markers
 from hive_bitmap.core.stores.access import Access, strictest
 from hive_bitmap.errors import BuildFailed
-from hive_bitmap.spark.registry import catalog
+from hive_bitmap.spark.registry import catalog, locations
 from tests.spark.maintaining.life import external_table, flat_table, parted_table, require_verified, write
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def test_who_may_not_enter_a_partitioned_table_may_not_enter_its_index(
 
 
 def test_who_may_not_enter_a_database_may_not_enter_an_index_elsewhere(memory: SparkSession, tmp_path: Path) -> None:
-    private = Path(stores.local_path(catalog.default_folder(memory, "db")))
+    private = Path(stores.local_path(locations.default_folder(memory, "db")))
     write(private / "t")
     external_table(memory, "t", private / "t")
     (private / "t").chmod(0o755)

@@ -19,7 +19,7 @@ from hive_bitmap.core.stores import local_path
 from hive_bitmap.core.table_info import Table, partition_spec
 from hive_bitmap.spark.maintaining.show import IndexStatus
 from hive_bitmap.spark.metastore import alter_table, metastore
-from hive_bitmap.spark.registry import catalog
+from hive_bitmap.spark.registry import catalog, locations
 from tests.spark.metastore.memory import MemorySession
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def live(spark: SparkSession, table: str) -> list[str]:
 
 def generations(spark: SparkSession, database: str) -> list[str]:
     """Return all generations in the default folder for index tables of the database, sorted."""
-    home = Path(local_path(catalog.default_folder(spark, database)))
+    home = Path(local_path(locations.default_folder(spark, database)))
     return sorted(f"file:{path}" for path in home.rglob("generation-*") if generation.is_generation(str(path)))
 
 

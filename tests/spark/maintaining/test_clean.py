@@ -23,7 +23,7 @@ from hive_bitmap.core.index.generation import State
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.errors import NotFound
 from hive_bitmap.spark.metastore import alter_table
-from hive_bitmap.spark.registry import catalog
+from hive_bitmap.spark.registry import catalog, locations
 from tests.campaigns import damages
 from tests.spark.maintaining.life import (
     drop_partitions,
@@ -200,7 +200,7 @@ def test_folders_of_dropped_indexes_go_and_strangers_stay(memory: SparkSession, 
     flat, parted = flat_table(memory, tmp_path / "f"), parted_table(memory, tmp_path / "p", 2)
     hive_bitmap.build(memory, flat, ["k", "id"])
     hive_bitmap.build(memory, parted, ["k"])
-    home = Path(local_path(catalog.default_folder(memory, "db")))
+    home = Path(local_path(locations.default_folder(memory, "db")))
     of_flat, of_parted = live(memory, flat), live(memory, parted)
     mine = [home / "mine" / "generation-20200101T000000-00000000", home / "copy" / Path(of_flat[0]).name]
     mine[0].mkdir(parents=True)
@@ -226,7 +226,7 @@ def test_a_root_whose_marker_was_only_begun_goes(memory: SparkSession, tmp_path:
     """Its build was killed between the creation of the marker's file and the moment in which it got its name."""
     flat = flat_table(memory, tmp_path / "t")
     hive_bitmap.build(memory, flat, ["k"])
-    home = Path(local_path(catalog.default_folder(memory, "db")))
+    home = Path(local_path(locations.default_folder(memory, "db")))
     begun, other = home / "flat__k-12345678", home / "mine"
     for folder in (begun, other):
         folder.mkdir()

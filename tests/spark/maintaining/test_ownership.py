@@ -25,7 +25,7 @@ from hive_bitmap.spark.building import progress
 from hive_bitmap.spark.building.publish import index_table
 from hive_bitmap.spark.metastore import alter_table, metastore
 from hive_bitmap.spark.metastore.identity import metastore_id
-from hive_bitmap.spark.registry import catalog
+from hive_bitmap.spark.registry import catalog, locations
 from hive_bitmap.spark.registry.catalog import Index
 from tests.forging import give
 from tests.spark.maintaining.life import (
@@ -348,7 +348,7 @@ class TestLocation:
         with pytest.raises(InvalidProperty, match="is in the folder of a partition of table"):
             hive_bitmap.build(memory, parted, ["k"], location=f"{tmp_path}/elsewhere/x")
         with pytest.raises(InvalidProperty, match="the folder of database"):
-            hive_bitmap.build(memory, flat, ["k"], location=catalog.default_folder(memory, "db"))
+            hive_bitmap.build(memory, flat, ["k"], location=locations.default_folder(memory, "db"))
         assert hive_bitmap.show(memory, flat) == [] and hive_bitmap.show(memory, other)[0].problem == ""
 
     def test_of_early_indexes_that_share_it(self, memory: SparkSession, tmp_path: Path, other: str, dead: int) -> None:
@@ -447,7 +447,7 @@ def test_the_dropped_indexes_of_another_metastore_stay(memory: SparkSession, tmp
 def test_a_root_without_generations_goes_once_its_creator_is_gone(
     memory: SparkSession, tmp_path: Path, dead: int
 ) -> None:
-    home = catalog.default_folder(memory, "db")
+    home = locations.default_folder(memory, "db")
     definition = Definition(name="i", database="db", table="t", columns=(), root=f"{home}/half", id=roots.new_id())
     roots.claim(definition, metastore_id(memory))
     assert hive_bitmap.clean(memory, grace_seconds=0) == []

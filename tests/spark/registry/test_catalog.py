@@ -16,7 +16,7 @@ import hive_bitmap
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.errors import InvalidProperty, NotFound, Unsupported
 from hive_bitmap.spark.metastore import alter_table
-from hive_bitmap.spark.registry import catalog
+from hive_bitmap.spark.registry import catalog, locations
 from tests.spark.maintaining.life import (
     drop_table,
     flat_table,
@@ -220,7 +220,7 @@ def test_a_dropped_index_table_leaves_an_orphan(memory: SparkSession, tmp_path: 
     flat = flat_table(memory, tmp_path / "t")
     hive_bitmap.build(memory, flat, ["k"])
     [folder] = live(memory, flat)
-    stranger = Path(local_path(catalog.default_folder(memory, "db")), "mine", "generation-20200101T000000-00000000")
+    stranger = Path(local_path(locations.default_folder(memory, "db")), "mine", "generation-20200101T000000-00000000")
     stranger.mkdir(parents=True)
     (stranger / "part-0.parquet").write_text("of another program")
     drop_table(memory, index_table(memory, flat))
@@ -252,4 +252,4 @@ def test_an_index_that_hive_made_hides_no_table(spark: SparkSession, database: s
 
 def test_a_location_that_is_no_path() -> None:
     with pytest.raises(InvalidProperty, match="is not a location"):
-        catalog.root_at("a\0b")
+        locations.root_at("a\0b")

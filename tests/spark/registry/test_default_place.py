@@ -140,7 +140,7 @@ def test_a_folder_of_any_name_keeps_its_tables_and_indexes(
 ) -> None:
     spark.sql(f'CREATE DATABASE {database}_o LOCATION "{tmp_path}/{name}"')
     spark.catalog.setCurrentDatabase(f"{database}_o")
-    assert catalog.default_folder(spark, f"{database}_o") == f"file:{tmp_path}/{name}"
+    assert locations.default_folder(spark, f"{database}_o") == f"file:{tmp_path}/{name}"
     spark.sql("CREATE TABLE t (a INT, b STRING) USING parquet")
     spark.sql(f"INSERT INTO t {ROWS}")
     hive_bitmap.build(spark, "t", ["a"])
@@ -164,11 +164,11 @@ def test_so_does_an_external_warehouse(
 ) -> None:
     spark.conf.set("spark.hadoop.metastore.warehouse.external.dir", f"{scheme}{tmp_path}/a%20b")
     try:
-        assert catalog.default_folder(spark, database) == f"file:{tmp_path}/a%20b"
+        assert locations.default_folder(spark, database) == f"file:{tmp_path}/a%20b"
     finally:
         spark.conf.unset("spark.hadoop.metastore.warehouse.external.dir")
 
 
 def test_a_location_is_no_uri() -> None:
     """As in Spark's CREATE TABLE: what is escaped stays so."""
-    assert catalog.root_at("/w/a%20b/./c") == catalog.root_at("file:///w//a%20b/c") == "file:/w/a%20b/c"
+    assert locations.root_at("/w/a%20b/./c") == locations.root_at("file:///w//a%20b/c") == "file:/w/a%20b/c"

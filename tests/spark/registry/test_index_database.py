@@ -16,7 +16,7 @@ from hive_bitmap.core.stores import local_path
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import AlreadyExists, DatabaseNotFound, InvalidProperty, NotFound
 from hive_bitmap.spark.metastore import alter_table, metastore
-from hive_bitmap.spark.registry import catalog
+from hive_bitmap.spark.registry import catalog, catalog_changes, locations
 from hive_bitmap.spark.sql.commands import indexes_to_drop
 from tests.spark.maintaining.life import (
     drop_table,
@@ -79,7 +79,7 @@ def test_index_tables_are_in_the_database_of_the_setting(memory: SparkSession, a
     assert names(memory, "idx") == ["db__flat_id__", "db__flat_k__"]
     assert pointer(memory, apart) == "idx.db__flat_id__,idx.db__flat_k__", "each of the two builds wrote its own"
     homes = {str(Path(one.definition.root).parent) for one in hive_bitmap.show(memory, apart)}
-    assert homes == {catalog.default_folder(memory, "idx")}
+    assert homes == {locations.default_folder(memory, "idx")}
     require_verified(memory, apart)
     write(tmp_path / "t", 1, first=7)
     assert [one.files_read for one in hive_bitmap.refresh(memory, apart)] == [1, 1]
@@ -337,12 +337,12 @@ def test_where_a_table_points_is_read_again_before_it_is_changed(memory: SparkSe
     """Another build may have written it since the table was described."""
     flat = flat_table(memory, tmp_path / "t")
     before = metastore.describe(memory, flat)
-    catalog.point_to(memory, before, {"idx.a"}, set())
-    catalog.point_to(memory, before, {"idx.b"}, set())
+    catalog_changes.point_to(memory, before, {"idx.a"}, set())
+    catalog_changes.point_to(memory, before, {"idx.b"}, set())
     assert pointer(memory, flat) == "idx.a,idx.b"
-    catalog.point_to(memory, before, set(), {"idx.a"})
+    catalog_changes.point_to(memory, before, set(), {"idx.a"})
     assert pointer(memory, flat) == "idx.b"
-    catalog.point_to(memory, before, set(), {"idx.b"})
+    catalog_changes.point_to(memory, before, set(), {"idx.b"})
     assert pointer(memory, flat) is None
 
 
