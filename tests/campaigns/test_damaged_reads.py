@@ -147,11 +147,11 @@ class Read(Damaged):
         self.compared[f"{what} without index" if found is None else f"{what} by {len(keys)} keys"] += 1
         if found is None:
             return
-        unknown = {place.path for place in found.unknown}
+        unknown = {place.path for place in found[1]}
         assert unknown <= self.rows.keys()
         rows = [row for path, rows in self.rows.items() if path not in unknown for row in rows if case.holds(row)]
         wanted = Counter(tuple(getattr(row, key) for key in keys) for row in rows)
-        table = found.tables[0]
+        table = found[0][0]
         columns = [table[key].to_pylist() for key in (*keys, COUNT)]
         counted = {row[:-1]: row[-1] for row in zip(*columns, strict=True) if row[-1]}
         assert counted == wanted, f"{keys} where {case.node}: {counted} and not {dict(wanted)}"

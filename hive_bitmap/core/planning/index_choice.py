@@ -18,10 +18,17 @@ from hive_bitmap.core.selecting.candidates import choose_indexes
 
 @dataclass(frozen=True)
 class Unserved:
-    """Why no index can serve a request: a code, and a sentence."""
+    """Why no index serves a request: a code, and a sentence.
 
-    code: Reason
-    reason: str
+    If there is no code, users see another reason when the scan is left alone.
+    """
+
+    code: Reason | None = None
+    reason: str = ""
+
+    def also(self, other: Unserved) -> Unserved:
+        """Return both reasons, joined; the code is that of `other`, or else that of this object."""
+        return Unserved(other.code or self.code, "; ".join(filter(None, (self.reason, other.reason))))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from hive_bitmap.core.listings import file_listing
 from hive_bitmap.core.listings.scan_listing import ScanListing
 from hive_bitmap.core.memory_budget import BUDGET
 from hive_bitmap.core.planning import settings
+from hive_bitmap.core.planning.index_choice import Unserved
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.settings import Settings
 from hive_bitmap.core.planning.strategy import Reason, Strategy
@@ -89,21 +90,6 @@ class IndexedTable:
         return cls(base=base, indexes=tuple(indexes), conf=chosen, settings=settings.read(chosen))
 
 
-@dataclass(frozen=True)
-class Unanswered:
-    """Why the index does not answer the aggregation over a scan.
-
-    If there is a `code`, users see this reason when the scan is left alone.
-    """
-
-    reason: str = ""
-    code: Reason | None = None
-
-    def also(self, other: Unanswered) -> Unanswered:
-        """Return both reasons, joined; the code is that of `other`, or else that of this object."""
-        return Unanswered("; ".join(filter(None, (self.reason, other.reason))), other.code or self.code)
-
-
 def left_alone(scan: Scan, table: IndexedTable) -> LeaveAlone | None:
     """Return the decision on a scan that no index serves, whatever its files are.
 
@@ -131,12 +117,12 @@ def decide(question: Question, table: IndexedTable) -> Decision:
     if isinstance(filtered.predicate, Constant) and filtered.predicate.value is not True:
         return Empty(report=_report_of_nothing(scan))
     case = _AskedScan(table=table, question=question.about(filtered))
-    unanswered, snapshot = Unanswered(), None
+    unanswered, snapshot = Unserved(), None
     if scan.unanswered is not None:
         unanswered = case.unanswered(scan.unanswered, Reason.NOT_COUNTED)
     for request, sums in case.count_requests():
         counted, snapshot = case.answered(request, sums, snapshot)
-        if not isinstance(counted, Unanswered):
+        if not isinstance(counted, Unserved):
             return counted
         unanswered = unanswered.also(counted)
     if too_small:  # `unanswered` depends on the indexes and the condition, so this does not hold under any condition
@@ -187,9 +173,9 @@ class _AskedScan:
             return self.resolved
         return replace(self.resolved, partitions=self.listing.countable)
 
-    def unanswered(self, why: str, code: Reason | None = None) -> Unanswered:
+    def unanswered(self, why: str, code: Reason | None = None) -> Unserved:
         log.info("%s is not answered by its indexes: %s", self.table.base.full_name, why)
-        return Unanswered(why, code)
+        return Unserved(code, why)
 
     @cached_property
     def summed_table(self) -> ResolvedTable:
@@ -200,7 +186,7 @@ class _AskedScan:
 
     def answered(
         self, request: Request, sums: Sums | None, earlier: Snapshot | None
-    ) -> tuple[Decision | Unanswered, Snapshot | None]:
+    ) -> tuple[Decision | Unserved, Snapshot | None]:
         """Try to answer the aggregation; return the decision and the snapshot.
 
         `request` is for the keys with their counts, and for the `sums` if there are any. `earlier` is the snapshot of
@@ -285,7 +271,7 @@ class _AskedScan:
             sums=sums,
         )
 
-    def narrowed(self, snapshot: Snapshot | None, unanswered: Unanswered) -> Decision:
+    def narrowed(self, snapshot: Snapshot | None, unanswered: Unserved) -> Decision:
         """Decide how the rows of the scan are read.
 
         `snapshot` may be the snapshot of an earlier attempt to count. `unanswered` says why the index does not answer
@@ -343,7 +329,7 @@ class _AskedScan:
             lasts = lasts and self.resolved.split_bytes is not None  # None: another query may need no order
         return Lasting.FOR_CONDITION if lasts else Lasting.NO
 
-    def _why_left_alone(self, unanswered: Unanswered, code: Reason, reason: str) -> tuple[Reason, str]:
+    def _why_left_alone(self, unanswered: Unserved, code: Reason, reason: str) -> tuple[Reason, str]:
         """Return why a scan is left alone: a code and a text.
 
         `unanswered` says why the index does not answer the scan's aggregation. `code` and `reason` say why the scan is

@@ -150,7 +150,10 @@ def number_of_rows(spark: SparkSession, decision: Counts) -> int | None:
     if decision.listing is not None and not all(map(stores.is_local, paths)):
         return None
     found = known_counts(spark, decision.request, decision.prepared)
-    return None if found is None or found.unknown else sum(found.tables[0][COUNT].to_pylist())
+    if found is None:
+        return None
+    (table, *_), unknown = found
+    return None if unknown else sum(table[COUNT].to_pylist())
 
 
 def counts(spark: SparkSession, decision: Counts) -> tuple[tuple[pa.Table, ...], list[int]] | None:
@@ -171,10 +174,13 @@ def counts(spark: SparkSession, decision: Counts) -> tuple[tuple[pa.Table, ...],
     except StoreError as e:
         fallback_reason(e)
         return None
-    if found is None or (found.unknown and planned is None):
+    if found is None:
+        return None
+    tables, unknown = found
+    if unknown and planned is None:
         return None  # without a listing, Spark cannot be told to read only the files that are not indexed
-    numbers = planned.numbers if planned is not None and found.unknown else {}
-    return found.tables, sorted(numbers[place] for place in found.unknown)
+    numbers = planned.numbers if planned is not None and unknown else {}
+    return tables, sorted(numbers[place] for place in unknown)
 
 
 def _changed(planned: ScanListing, prepared: Prepared) -> frozenset[Place] | None:

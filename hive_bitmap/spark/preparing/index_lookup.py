@@ -150,26 +150,14 @@ class Counting:
     forced: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class LookedUp:
-    """The results of a lookup, and the cost of a count.
-
-    `answer_seconds` is the time that the index takes for the count, `spark_count_seconds` the time that Spark takes.
-    Both times are meaningless if nothing is counted.
-    """
-
-    results: LookupResults
-    answer_seconds: float
-    spark_count_seconds: float
-
-
 def look_up_snapshot(
     spark: SparkSession, snapshot: Snapshot, chosen: Mapping[str, Definition], counting: Counting
-) -> LookedUp:
+) -> tuple[LookupResults, float, float]:
     """Look up the residual predicates of a snapshot's partitions.
 
-    `chosen` maps each column, in lower case, to the index that serves it. Raises Unsupported if Spark counts in less
-    time, and StoreError.
+    `chosen` maps each column, in lower case, to the index that serves it. Return the results, and the seconds that the
+    index and Spark take for the count, which are meaningless if nothing is counted. Raises Unsupported if Spark counts
+    in less time, and StoreError.
     """
     resolved = snapshot.resolved
     matching_keys = evaluate_leaves(resolved.engine, resolved.predicate, chosen, snapshot.files)
@@ -191,7 +179,7 @@ def look_up_snapshot(
     results = replace(exact_where_covered(candidates, every_key), matching_keys=matching_keys)
     if resolved.base.lake is not None:  # unlisted files may still exist, excluded by the table's own statistics
         results = replace(results, deleted=0)
-    return LookedUp(results=results, answer_seconds=evaluation.seconds, spark_count_seconds=evaluation.by_spark)
+    return results, evaluation.seconds, evaluation.by_spark
 
 
 def _prices(snapshot: Snapshot) -> CountPrices:

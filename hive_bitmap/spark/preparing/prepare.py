@@ -259,9 +259,8 @@ def _by_cost(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> 
     must_pay = case.request.must_pay and case.settings.strategy is None
     if (must_pay or case.limit is not None) and (full := _all_is_read(spark, case, snapshot)) is not None:
         return full
-    looked_up = look_up_snapshot(spark, snapshot, case.choice.by_column, case.counting)
-    results, extremes = looked_up.results, case.counting.extremes
-    top = case.counting.top
+    results, seconds, spark_seconds = look_up_snapshot(spark, snapshot, case.choice.by_column, case.counting)
+    extremes, top = case.counting.extremes, case.counting.top
     is_any = top is not None and top.is_any
     mergeable = case.counting.mergeable if is_any or not results.whole_files else frozenset()
     counted = [
@@ -273,8 +272,8 @@ def _by_cost(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> 
     reading = _reading(case, snapshot, results)
     inputs = replace(
         _inputs(case, snapshot, reading),
-        answer_seconds=looked_up.answer_seconds + keys * COUNT_PRICES.key,
-        spark_count_seconds=looked_up.spark_count_seconds + keys * COUNT_PRICES.spark_key,
+        answer_seconds=seconds + keys * COUNT_PRICES.key,
+        spark_count_seconds=spark_seconds + keys * COUNT_PRICES.spark_key,
     )
     unbounded = Prepared(make_plan(inputs, case.choice.uses, results), reading, snapshot)
     return _first_rows(case, snapshot, inputs, unbounded, results) or unbounded
@@ -352,11 +351,11 @@ def _all_is_read(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot)
     if sample is None:
         return None
     counting = Counting(key_sets=()) if case.request.count else case.counting
-    looked_up = look_up_snapshot(spark, sample, case.choice.by_column, counting)
-    reading = _reading(case, sample, looked_up.results)
+    results, _, _ = look_up_snapshot(spark, sample, case.choice.by_column, counting)
+    reading = _reading(case, sample, results)
     inputs = replace(_inputs(case, sample, reading), scale=size / max(sample.files.bytes, 1))
-    plan = make_plan(inputs, case.choice.uses, looked_up.results)
-    if _bounded(case, sample, looked_up.results, 1 / inputs.scale) is not None:  # few blocks of those may be needed
+    plan = make_plan(inputs, case.choice.uses, results)
+    if _bounded(case, sample, results, 1 / inputs.scale) is not None:  # few blocks of those may be needed
         return None
     if plan.strategy != Strategy.FULL_SCAN or (plan.code != Reason.LIMIT and not must_pay):
         return None

@@ -97,29 +97,21 @@ class _Counted:
         return frozenset(Place(results.partitions[at].number, path) for at, path in (*whole, *uncounted))
 
 
-@dataclass(frozen=True)
-class KnownCounts:
-    """The counts of each grouping set, as far as the index has them.
-
-    The counts cover all files except the `unknown` files, which have to be read. There is a table for each grouping
-    set. A table has the grouping columns and `count` (int64), with a row for each combination of values that occurs.
-    If the request has measures, their stored columns follow. If the request has `summaries`, the table for a column of
-    many values may be a summary of the column (`key_merge.summary`). If the request has `top`, such a table may have
-    only a few groups, among them the groups that `top` asks for.
-    """
-
-    tables: tuple[pa.Table, ...]
-    unknown: frozenset[Place]
-
-
 def known_counts(
     spark: SparkSession, request: Request, prepared: Prepared, changed: frozenset[Place] = frozenset()
-) -> KnownCounts | None:
+) -> tuple[tuple[pa.Table, ...], frozenset[Place]] | None:
     """Count each grouping set of a prepared request from the index.
 
-    `changed` are files that have changed since they were looked up, and are not counted. Return None if Spark has to
-    count all files, for example because a store fails or the keys take too much memory. Keys that take too much memory
-    are recorded (`answer_size.remember_too_large`), so the next request for them fails early.
+    `changed` are files that have changed since they were looked up, and are not counted. Return the counts, and the
+    files that they do not cover, which have to be read. There is a table for each grouping set. A table has the
+    grouping columns and `count` (int64), with a row for each combination of values that occurs. If the request has
+    measures, their stored columns follow. If the request has `summaries`, the table for a column of many values may be
+    a summary of the column (`key_merge.summary`). If the request has `top`, such a table may have only a few groups,
+    among them the groups that `top` asks for.
+
+    Return None if Spark has to count all files, for example because a store fails or the keys take too much memory.
+    Keys that take too much memory are recorded (`answer_size.remember_too_large`), so the next request for them fails
+    early.
     """
     try:
         return _counts_by_set(spark, request, prepared, changed)
@@ -154,7 +146,7 @@ def _data_keys(reading: Reading, keys: Sequence[str]) -> list[str]:
 
 def _counts_by_set(
     spark: SparkSession, request: Request, prepared: Prepared, changed: frozenset[Place]
-) -> KnownCounts | None:
+) -> tuple[tuple[pa.Table, ...], frozenset[Place]] | None:
     reading = prepared.reading
     if reading is None:
         return None
@@ -180,7 +172,7 @@ def _counts_by_set(
     # Files of a remote store were listed when counting began; checking them again takes a request for each file.
     if not all(fingerprint.confirmed() for fingerprint in fingerprints if stores.is_local(fingerprint.path)):
         return None  # a file changed while it was counted
-    return KnownCounts(tuple(set_counts.counts for set_counts in counted), to_read)
+    return tuple(set_counts.counts for set_counts in counted), to_read
 
 
 def _counts_of_set(
