@@ -64,6 +64,14 @@ MOST_MODULES = 20
 SAME_NAMES = {
     "spark/metastore/metastore.py": "the module by which the room is used, and called",
 }
+# What the helper of a server loads before the first question. It loads these rooms when it builds or runs statements.
+HELPER = ["spark.catalyst.helper", "spark.catalyst.enabling"]
+MOST_OF_HELPER = 152
+NOT_OF_HELPER = {
+    *(f"core.{room}" for room in ("auditing", "explaining", "grammar", "indexing", "samples")),
+    *(f"spark.{room}" for room in ("advising", "building", "estimating", "following", "maintaining", "querying")),
+    *("spark.sql", "spark.verifying", "hive.hive2", "hive.hiveserver", "cli"),
+}
 # Modules of other floors that run where there is no Spark, or in a task, where it takes long to import.
 WITHOUT_SPARK = ["hive.hiveserver.server_queries", "core.grammar.parse", "spark.reading.read_task"]
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
@@ -246,6 +254,14 @@ def loaded_by(modules: list[str]) -> str:
         "print([name for name in sys.modules if name.split('.')[0] in ('pyspark', 'py4j')])"
     )
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_the_helper_loads_what_answers_queries() -> None:
+    code = f"import sys, {', '.join(f'hive_bitmap.{module}' for module in HELPER)}\nprint(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    names = [name.removeprefix("hive_bitmap.") for name in loaded if name.split(".")[0] == "hive_bitmap"]
+    assert [name for name in names if part_of(name) in NOT_OF_HELPER] == []
+    assert len(names) <= MOST_OF_HELPER
 
 
 def test_public_names_live_where_type_checkers_find_them() -> None:
