@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 LEAVES = re.compile(
@@ -54,7 +53,6 @@ class StructOf:
 NestedType: TypeAlias = "str | ArrayOf | MapOf | StructOf"  # a text is the type of a leaf
 
 
-@lru_cache(maxsize=1024)
 def parse(text: str) -> NestedType | None:
     """Return a nested type from Spark's simple string; None if the type is not nested, or not supported.
 

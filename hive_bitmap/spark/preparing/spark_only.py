@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 GOOD, BAD = 3600.0, 300.0  # seconds for which an answer is cached
-_good: TtlCache[tuple[str, str], bool] = TtlCache(most=64)
-_bad: TtlCache[tuple[str, str], str] = TtlCache(most=64)
+# Why tasks cannot open files of a store, by the store; "" if they can.
+_why_not: TtlCache[tuple[str, str], str] = TtlCache(most=64)
 log = logging.getLogger(__name__)
 _logged: LRUCache[str, bool] = LRUCache(256)
 _lock = Lock()
@@ -77,26 +77,23 @@ def require_readable(spark: SparkSession, settings: Mapping[str, str], path: str
     if settings.get("spark.master", "").startswith("local"):
         return
     store = parts(path)[:2]
-    if _good.get(spark, store, GOOD):
+    if _why_not.get(spark, store, GOOD) == "":
         return
-    reason = _bad.get(spark, store, BAD)
+    reason = _why_not.get(spark, store, BAD)
     if reason is None:
-        try:
-            _open_in_tasks(spark, path)
-        except StoreError as e:
-            reason = str(e)
-            _bad.put(spark, store, reason)
-        else:
-            _good.put(spark, store, True)
-            return
-    raise StoreError(f"tasks cannot read the files of {'://'.join(store)}: {reason}")
+        reason = _open_in_tasks(spark, path)
+        _why_not.put(spark, store, reason)
+    if reason:
+        raise StoreError(f"tasks cannot read the files of {'://'.join(store)}: {reason}")
 
 
-def _open_in_tasks(spark: SparkSession, path: str) -> None:
+def _open_in_tasks(spark: SparkSession, path: str) -> str:
+    """Return why tasks cannot open a file; "" if they can."""
     try:
         in_tasks(spark, [path] * parallelism(spark), _open)
-    except Exception as e:  # py4j's errors have no base class that can be imported without py4j
-        raise StoreError(cause(e)) from e
+    except Exception as e:  # noqa: BLE001 - py4j's errors have no base class that can be imported without py4j
+        return cause(e) or type(e).__name__
+    return ""
 
 
 def _open(path: str) -> None:
