@@ -142,6 +142,33 @@ def test_identical_questions_at_the_same_time_are_asked_once(t: SparkSession, mo
         assert sum(calls.values()) <= 2  # a thread that begins a second later asks again
 
 
+def test_a_repeated_count_of_partitions_is_looked_up_once(
+    spark: SparkSession, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark lists the files of a partitioned table only when it is asked; the same listing has the same decision."""
+    made = "SELECT id, CAST(id % 50 AS int) k, CAST(id % 4 AS int) day FROM range({})"
+    spark.sql("CREATE TABLE p (id bigint, k int, day int) USING parquet PARTITIONED BY (day)")
+    spark.sql(f"INSERT INTO p {made.format(2000)}")
+    hive_bitmap.build(spark, "p", ["k"])
+    prepare, calls = question.prepare, Counter[str]()
+
+    def noted(spark: Any, request: Any, *args: Any) -> Any:
+        calls[request.predicate or ""] += 1
+        return prepare(spark, request, *args)
+
+    monkeypatch.setattr(question, "prepare", noted)
+    queries = [f"SELECT count(*) FROM p WHERE k = 7{more}" for more in ("", " AND day > 1", " AND day = 3")]
+    with indexed(spark, "index only", auto_refresh="false"):
+        for again in range(2):
+            for query in queries:
+                wanted = by_spark(spark, query)
+                for _ in range(2):
+                    assert not difference(answer(frame(spark, query)), wanted)
+            assert len(calls) == 3 and set(calls.values()) == {1 + again}
+            spark.sql(f"INSERT INTO p {made.format(100)}")  # another listing
+            hive_bitmap.refresh(spark, "p")
+
+
 def test_a_question_with_an_expression_is_asked_once(t: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     prepare, calls = question.prepare, Counter[str]()
 
