@@ -50,6 +50,23 @@ def foreign(slots: Slots, definition: Definition) -> list[int]:
     ]
 
 
+def repeated(slots: Slots) -> list[int]:
+    """Return the slots that point at a segment to which a slot with a smaller number points.
+
+    SQL queries of the index table read the rows of such a segment twice.
+
+    >>> segment = "r/generation-20260101T000000-00000000"
+    >>> repeated({0: segment, 1: "r/empty", 2: "r/empty", 3: segment})
+    [3]
+    """
+    first: dict[str, int] = {}
+    return [
+        number
+        for number, folder in sorted(slots.items())
+        if generation.is_generation(folder) and first.setdefault(folder, number) != number
+    ]
+
+
 def seniority(folder: str) -> str:
     """Return the name of a segment, as a sort key.
 
@@ -68,12 +85,9 @@ def plan_moves(slots: Slots, empty: str, new: Sequence[str], gone: Collection[st
     >>> plan_moves({0: "a", 1: "b", 2: "empty"}, "empty", ["c"], ["a", "b"])
     Moves(added=(), vacated=(0, 1), moved={0: 'c', 1: 'empty'})
     """
-    placed: dict[str, int] = {}
-    vacated = []
-    for number, folder in sorted(slots.items()):
-        is_repeated = generation.is_generation(folder) and placed.setdefault(folder, number) != number
-        if folder in gone or is_repeated:
-            vacated.append(number)
+    superfluous = set(repeated(slots))
+    vacated = [number for number, folder in sorted(slots.items()) if folder in gone or number in superfluous]
+    placed = set(slots.values())
     to_place = [folder for folder in dict.fromkeys(new) if folder not in placed]
     free = [number for number, folder in sorted(slots.items()) if folder == empty]
     if free and to_place:

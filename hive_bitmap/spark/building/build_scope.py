@@ -126,7 +126,8 @@ class BuildPlan:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to write and nothing to publish."""
-        return not self.changes and not any(scope.gone for scope in self.scopes)
+        are_unchanged = not any(scope.gone or slots.repeated(scope.before.slots) for scope in self.scopes)
+        return not self.changes and are_unchanged
 
     def without_files(self) -> BuildPlan:
         """Return a plan that creates the indexes without files.

@@ -317,6 +317,10 @@ def _problem(spark: SparkSession, index: Index, damaged: Sequence[str], covered_
         problems += [
             f"{folder} is not a segment of this index, and SQL users see its rows: rebuild it" for folder in foreign
         ]
+        problems += [
+            f"two slots point at {current_slots[number]}, and SQL users see its rows twice: rebuild the index"
+            for number in slots.repeated(current_slots)
+        ]
     problems += filter(None, map_parallel(lambda folder: _problem_of(folder, covered_files), covered_files.segments))
     return problems[0] + (f" ({len(problems) - 1} more segments)" if problems[1:] else "") if problems else ""
 

@@ -261,6 +261,20 @@ def test_a_slot_that_points_elsewhere_is_shown_and_emptied(memory: SparkSession,
     assert hive_bitmap.show(memory, flat)[0].problem == "" and len(list((tmp_path / "t").iterdir())) == 2
 
 
+def test_a_segment_in_two_slots_is_shown_and_a_refresh_empties_one(memory: SparkSession, tmp_path: Path) -> None:
+    flat = flat_table(memory, tmp_path / "t")
+    hive_bitmap.build(memory, flat, ["k"])
+    [index] = catalog.table_and_indexes(memory, flat)[1]
+    [folder] = catalog.segments(memory, index)
+    alter_table.change(memory, index.table, added={("5",): folder})
+    catalog.clear_caches()
+    assert "and SQL users see its rows twice" in hive_bitmap.show(memory, flat)[0].problem
+    [report] = hive_bitmap.refresh(memory, flat)
+    assert (report.files_read, hive_bitmap.show(memory, flat)[0].problem) == (0, "")
+    slots = catalog.slots_of(memory, index.table)
+    assert (slots[0], slots[5]) == (folder, f"{index.definition.root}/empty")
+
+
 @pytest.mark.parametrize("make", [flat_table, parted_table])
 def test_an_index_that_is_renamed_meanwhile(
     spark: SparkSession,
