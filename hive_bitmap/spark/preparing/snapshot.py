@@ -111,7 +111,6 @@ def states(
 def states_of(
     spark: SparkSession,
     partitions: Sequence[tuple[Values, tuple[FileStatus, ...]]],
-    typed: pa.Table,
     base: Table,
     indexes: Sequence[Index],
     schemas: Collection[int] | None,
@@ -119,20 +118,19 @@ def states_of(
 ) -> TableFiles:
     """Return the same as `states` for partitions that Spark has listed.
 
-    `schemas` and `numbers` are as in `states`. `typed` has a row of typed values for each partition. Spark prints a
-    partition value by its type, for example `1` for the metastore's `01`, so partitions are compared by typed values.
-    If several partitions in an index have equal typed values, none of these partitions is used. In the index of a lake
-    table, no file has a partition.
+    `schemas` and `numbers` are as in `states`. Spark prints a partition value by its type, for example `1` for the
+    metastore's `01`, so partitions are compared by typed values. A value that only Spark can type is compared as text;
+    this finds the partitions whose text is as Spark prints it. If several partitions in an index have equal values,
+    none of these partitions is used. In the index of a lake table, no file has a partition.
     """
     listed = _states(base, [values for values, _ in partitions], [files for _, files in partitions], numbers)
-    listed_rows = _rows(base, typed)
+    listed_rows = comparable(base, [partition.values for partition in listed])
 
     def place(covered: Covered) -> Longs:
         if base.lake is not None:
             return np.full(len(listed), covered.numbers.get((), -1))
         by_value: dict[tuple[Any, ...], int] = {}
-        covered_rows = _rows(base, typed_values(base.partition_columns, covered.partitions))
-        for number, row in enumerate(covered_rows):
+        for number, row in enumerate(comparable(base, covered.partitions)):
             by_value[row] = -1 if row in by_value else number
         return np.array([by_value.get(row, -1) for row in listed_rows], np.int64)
 
@@ -166,15 +164,24 @@ def _covered(spark: SparkSession, index: Index) -> Covered:
     return _joined.of(tuple(segment.folder for segment in manifests), lambda: Covered.by(manifests))
 
 
-def _rows(base: Table, typed: pa.Table) -> list[tuple[Any, ...]]:
-    """Return typed partition values as tuples.
+def comparable(base: Table, values: Sequence[Values]) -> list[tuple[Any, ...]]:
+    """Return the values of each partition as a tuple that equals the tuples of equal values.
 
-    If a column could not be typed, no two tuples are equal.
+    The tuple has a typed value for each partition column, or the text if only Spark can type it.
     """
-    if any(column.name not in typed.column_names for column in base.partition_columns):
-        return [(number, object()) for number in range(typed.num_rows)]
-    columns = [typed[column.name].to_pylist() for column in base.partition_columns]
-    return list(zip(*columns, strict=True)) if columns else [()] * typed.num_rows
+    columns = [
+        _typed_or_text(column, [texts[position] for texts in values])
+        for position, column in enumerate(base.partition_columns)
+    ]
+    return list(zip(*columns, strict=True)) if columns else [()] * len(values)
+
+
+def _typed_or_text(column: Column, texts: Sequence[str | None]) -> list[Any]:
+    typed = partition_texts.column_values(column, texts)
+    if typed is not None:
+        return typed.to_pylist()
+    single = {text: partition_texts.column_values(column, [text]) for text in dict.fromkeys(texts)}
+    return [text if (value := single[text]) is None else value[0].as_py() for text in texts]
 
 
 def _states(
@@ -274,7 +281,7 @@ def take(spark: SparkSession, resolved: ResolvedTable, indexes: Sequence[Index])
         listed = resolved.partitions
         numbers, residuals, typed = prune_partitions(base, [values for values, _ in listed], predicate, engine)
         numbers = numbers if listed else []
-        files = states_of(spark, [listed[number] for number in numbers], typed, base, indexes, valid, numbers)
+        files = states_of(spark, [listed[number] for number in numbers], base, indexes, valid, numbers)
     store = next((stores.speed_of(file.path) for file in files.files), LOCAL)
     names = frozenset(index.definition.name for index in indexes)
     return Snapshot(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -16,7 +17,7 @@ from hive_bitmap.core.columns import Column
 from hive_bitmap.core.predicates.nodes import TRUE, And, Compare, Constant, In, IsNull, Or, Predicate, Prefix, SparkLeaf
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.spark.preparing.request import NoEngine
-from hive_bitmap.spark.preparing.snapshot import prune_partitions, typed_values
+from hive_bitmap.spark.preparing.snapshot import comparable, prune_partitions, typed_values
 
 BASE = Table(
     database="d",
@@ -139,3 +140,10 @@ def test_values_are_typed_only_where_there_is_no_doubt(type: str, text: str, val
 def test_a_column_of_which_one_value_is_in_doubt_is_left_out_and_others_stay() -> None:
     typed = typed_values([Column("a", "int"), Column("b", "int")], [("1", "1"), ("x", "2")])
     assert typed.column_names == ["", "b"]
+
+
+def test_values_in_doubt_are_compared_as_text_and_others_by_type() -> None:
+    table = replace(BASE, partition_columns=(Column("day", "date"), Column("n", "int")))
+    texts = [("2026-02-01", "01"), ("0001-01-01", "1"), ("2026-2-1", None), (None, "x")]
+    assert comparable(table, texts) == [(date(2026, 2, 1), 1), ("0001-01-01", 1), ("2026-2-1", None), (None, "x")]
+    assert comparable(replace(BASE, partition_columns=()), [()]) == [()]
