@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 JAR = file_of("hive_bitmap.spark.catalyst", "hive-bitmap.jar")
 EXTENSION = "hive_bitmap.catalyst.BitmapExtension"
-PROTOCOL = 15  # equal to that in PythonRequest.java, which says when to raise it
+PROTOCOL = 16  # equal to that in PythonRequest.java, which says when to raise it
 _BRIDGE = "hive_bitmap.catalyst.Bridge"
 _bridges: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # the Java half's `Bridge`, by py4j's gateway
 _prepared: WeakSet[SparkContext] = WeakSet()

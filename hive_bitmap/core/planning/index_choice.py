@@ -12,7 +12,7 @@ from hive_bitmap.core.index.aggregate_columns import Aggregate, Measure, texts
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.planning.plan import IndexUse
 from hive_bitmap.core.planning.strategy import Reason
-from hive_bitmap.core.predicates.nodes import Predicate, Unknown, columns_of, leaves_of
+from hive_bitmap.core.predicates.nodes import Implied, Predicate, Unknown, columns_of, leaves_of
 from hive_bitmap.core.selecting.candidates import choose_indexes
 
 
@@ -166,14 +166,21 @@ def explain_indexes(
     `indexes` and `predicate` are as in `choose`. `by_column` has the chosen indexes.
     """
     tested = bool(columns_of(predicate))
-    return tuple(_use(definition, why_not, by_column, tested=tested) for definition, why_not in indexes)
+    implied = {leaf.column for leaf in leaves_of(predicate) if isinstance(leaf, Implied)}
+    return tuple(
+        _use(definition, why_not, by_column, tested=tested, implied=implied) for definition, why_not in indexes
+    )
 
 
-def _use(definition: Definition, why_not: str, by_column: Mapping[str, Definition], *, tested: bool) -> IndexUse:
+def _use(
+    definition: Definition, why_not: str, by_column: Mapping[str, Definition], *, tested: bool, implied: Collection[str]
+) -> IndexUse:
     serves = [column for column, chosen in by_column.items() if chosen is definition]
     serving = sorted({by_column[c.lower()].name for c in definition.key_names if c.lower() in by_column})
     if serves:
         reason = f"serves {_shown(serves, [definition])}" if serves != [""] else "knows how many rows there are"
+        if implying := [e.columns[0].name for e in definition.expressions if e.name in implied and e.name in serves]:
+            reason += f", which follows from the test of {', '.join(dict.fromkeys(implying))}"
     elif why_not:
         reason = why_not
     elif serving:

@@ -4,6 +4,7 @@ A node stands for *the rows where it is TRUE*. There is no node for NOT: the par
 SQL's three-valued logic. So AND is intersection and OR is union. No set of rows is complemented, because a complement
 would contain the rows where the condition is NULL. Constant(None) is SQL's NULL, which is TRUE for no row, and is not
 TRUE either if it is negated. A leaf tests one column. Unknown is a condition that only Spark can evaluate, row by row.
+Implied is such a condition from which the test of a key follows.
 """
 
 from __future__ import annotations
@@ -115,7 +116,25 @@ class Prefix:
 
 
 Leaf = Compare | In | IsNull | Prefix
-Predicate = And | Or | Constant | Unknown | SparkLeaf | Leaf
+
+
+@dataclass(frozen=True)
+class Implied:
+    """A condition that only Spark can evaluate, and from which `test` follows.
+
+    `test` is TRUE for all rows for which the condition is TRUE, and possibly for other rows. So it leaves rows out, but
+    never selects exactly the matching rows, and its negation says nothing about the negated condition.
+    """
+
+    test: Leaf | SparkLeaf
+
+    @property
+    def column(self) -> str:
+        """The column that `test` tests."""
+        return self.test.column
+
+
+Predicate = And | Or | Constant | Unknown | SparkLeaf | Implied | Leaf
 
 TRUE, FALSE, NULL = Constant(True), Constant(False), Constant(None)
 _NEGATED_OP = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -173,6 +192,9 @@ def negate(predicate: Predicate) -> Predicate:
             return Compare(column, "=", not value)
         case Compare(column, op, value):
             return Compare(column, _NEGATED_OP[op], value)
+        case Implied(test):
+            text = test.text if isinstance(test, SparkLeaf) else str(test)
+            return Unknown(f"NOT ({text})", "it only implies its test, so its negation may hold for any row")
         case Unknown(text, _) | SparkLeaf(text, _):
             return replace(predicate, text=f"NOT ({text})")
         case _:
@@ -193,7 +215,7 @@ def simplify(predicate: Predicate) -> Predicate:
             return predicate
 
 
-def leaves_of(predicate: Predicate) -> Iterator[Leaf | SparkLeaf | Unknown | Constant]:
+def leaves_of(predicate: Predicate) -> Iterator[Leaf | SparkLeaf | Implied | Unknown | Constant]:
     """Yield the leaves from left to right, duplicates included."""
     waiting = [predicate]
     while waiting:

@@ -22,6 +22,7 @@ from hive_bitmap.core.predicates.nodes import (
     And,
     Compare,
     Constant,
+    Implied,
     In,
     IsNull,
     Leaf,
@@ -132,6 +133,8 @@ def key_matches(node: Predicate, keys: pa.Array, matching_keys: MatchingKeys) ->
             return reduce(np.logical_and, (key_matches(child, keys, matching_keys) for child in children))
         case Or(children):
             return reduce(np.logical_or, (key_matches(child, keys, matching_keys) for child in children))
+        case Implied(test):
+            return key_matches(test, keys, matching_keys)
         case SparkLeaf():
             return among(keys, matching_keys[node]) if node in matching_keys else np.ones(len(keys), bool)
         case Unknown():
@@ -164,6 +167,8 @@ def may_hold(node: Predicate, stats: KeyStats) -> bool:
             return all(may_hold(child, stats) for child in children)
         case Or(children):
             return any(may_hold(child, stats) for child in children)
+        case Implied(test):
+            return may_hold(test, stats)
     bounds = interval(node)
     if stats.low is None or (bounds.nulls and stats.nulls):
         return True

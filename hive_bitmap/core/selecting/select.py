@@ -21,6 +21,7 @@ from hive_bitmap.core.index.checksums import Unreadable
 from hive_bitmap.core.predicates.nodes import (
     And,
     Constant,
+    Implied,
     IsNull,
     Or,
     Predicate,
@@ -142,7 +143,7 @@ def is_understood(predicate: Predicate, columns: Mapping[str, object], matching_
     `matching_keys`.
     """
     for leaf in leaves_of(predicate):
-        if isinstance(leaf, Unknown) or (isinstance(leaf, SparkLeaf) and leaf not in matching_keys):
+        if isinstance(leaf, (Unknown, Implied)) or (isinstance(leaf, SparkLeaf) and leaf not in matching_keys):
             return False
         if not isinstance(leaf, Constant) and leaf.column.lower() not in columns:
             return False

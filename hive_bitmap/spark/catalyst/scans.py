@@ -28,6 +28,7 @@ from hive_bitmap.core.predicates.nodes import (
     And,
     Compare,
     Constant,
+    Implied,
     In,
     IsNull,
     Or,
@@ -100,6 +101,8 @@ class _TreeReader:
                 return self._expression(self._name(name), number, sql)
             case ["unknown", sql, reason]:
                 return Unknown(sql, reason)
+            case ["implied", test]:
+                return self._implied(self.node(test))
         raise ValueError(f"not a condition of the optimizer rule: {tree}")
 
     def _name(self, name: str) -> str:
@@ -115,6 +118,11 @@ class _TreeReader:
         if kind in _INTEGERS:
             return int(value)
         return Decimal(value) if kind.startswith("decimal") else str(value)
+
+    def _implied(self, test: Predicate) -> Predicate:
+        if not isinstance(test, (Compare, In, Prefix, SparkLeaf)):
+            raise ValueError(f"not the test of a key: {test}")
+        return Implied(test)
 
     def _expression(self, column: str, number: int, sql: str) -> SparkLeaf:
         leaf = SparkLeaf(sql, column)
@@ -238,7 +246,7 @@ class Scan:
     after which Spark stops reading, or None if Spark reads all rows. If the query sorts the rows and takes the first
     ones, `first` says which rows it needs; otherwise it is None.
 
-    `keys` has the keys of indexes that stand for expressions of the query.
+    `keys` has the keys of indexes that stand for expressions of the query, or that tests of columns imply.
     """
 
     number: int
@@ -336,13 +344,16 @@ def _bytes_of_columns(scan: Scan, base: Table, listed: ListingSummary) -> float:
 def worthwhile_runtime_filters(scan: Scan, base: Table, indexes: Sequence[Index], settings: Settings) -> list[int]:
     """Return which of the scan's runtime filters are worth a job.
 
-    The result has positions in `scan.runtime_filters`. A filter is worth a job if it is on an indexed column, and if
-    the scan takes longer than the job plus the start of a read by an index. If the session has set a strategy, the time
-    of the scan does not matter.
+    The result has positions in `scan.runtime_filters`. A filter is worth a job if it is on an indexed column, or on the
+    only column of a key, and if the scan takes longer than the job plus the start of a read by an index. If the session
+    has set a strategy, the time of the scan does not matter.
     """
     if not scan.runtime_filters or settings.strategy == Strategy.FULL_SCAN or not scan.native:
         return []
-    indexed = {name.lower() for index in indexes if not index.why_not for name in index.definition.key_names}
+    definitions = [index.definition for index in indexes if not index.why_not]
+    indexed = {name.lower() for definition in definitions for name in definition.key_names}
+    for expression in (e for definition in definitions for e in definition.expressions if e.name in scan.keys):
+        indexed |= {column.name.lower() for column in expression.columns if len(expression.columns) == 1}
     usable = [number for number, filter in enumerate(scan.runtime_filters) if filter.column.lower() in indexed]
     if settings.strategy is not None:
         return usable

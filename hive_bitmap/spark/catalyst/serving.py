@@ -358,13 +358,16 @@ def _with_keys(
 ) -> tuple[Question, tuple[Index, ...], Mapping[str, Any]]:
     """Return a question in which the keys of indexes stand for expressions of the query.
 
+    Tests of columns that no index has are replaced by what they imply for keys that are computed from the columns.
     Return also the indexes, and the fields of the scan. An index of a key that this session computes otherwise cannot
     be used, unless the query has the expression as the index does.
     """
     expressions = {e.name: e for index in indexes if not index.why_not for e in index.definition.expressions}
     if not expressions:
         return question, indexes, fields
-    described = json.dumps([expression.description for expression in expressions.values()])
+    columns = {name for index in indexes if not index.why_not for name in index.definition.key_names} - {*expressions}
+    keys = [expression.description for expression in expressions.values()]
+    described = json.dumps({"keys": keys, "columns": sorted(columns)})
     keyed = json.loads(text_of(question.jvm.withKeys(question.scan.number, described)))
     whys = {key["name"]: key["why"] for key in keyed["keys"] if key["why"] and not key["used"]}
     unused = {

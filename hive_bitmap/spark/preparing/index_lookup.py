@@ -32,7 +32,7 @@ from hive_bitmap.core.index import checksums, lookup
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.shard import key_fields
 from hive_bitmap.core.planning.prices import waiting_seconds
-from hive_bitmap.core.predicates.nodes import Predicate, SparkLeaf, leaves_of
+from hive_bitmap.core.predicates.nodes import Implied, Predicate, SparkLeaf, leaves_of
 from hive_bitmap.core.selecting.candidates import (
     Lookup,
     LookupResults,
@@ -73,7 +73,8 @@ def evaluate_leaves(
     column of the leaf, in the files of `table`. Leaves without such an index, and leaves that Spark could not evaluate,
     are left out.
     """
-    leaves = dict.fromkeys(leaf for leaf in leaves_of(predicate) if isinstance(leaf, SparkLeaf))
+    tests = (leaf.test if isinstance(leaf, Implied) else leaf for leaf in leaves_of(predicate))
+    leaves = dict.fromkeys(test for test in tests if isinstance(test, SparkLeaf))
     matching_keys = {}
     for leaf in leaves:
         definition = chosen.get(leaf.column.lower())

@@ -34,7 +34,7 @@ from hive_bitmap.core.planning.planner import PlanInputs, full_scan, make_plan
 from hive_bitmap.core.planning.prices import CLEARLY_CHEAPER, Prices, share_of_bytes
 from hive_bitmap.core.planning.settings import Settings
 from hive_bitmap.core.planning.strategy import Reason, Strategy
-from hive_bitmap.core.predicates.nodes import IsNull, Unknown, columns_of, leaves_of
+from hive_bitmap.core.predicates.nodes import Implied, IsNull, Unknown, columns_of, leaves_of
 from hive_bitmap.core.selecting.candidates import LookupResults
 from hive_bitmap.core.selecting.first_rows import bounds_of, is_bounded, leave_out
 from hive_bitmap.core.selecting.split_order import Piece, WholePiece, pieces_in_order, runs
@@ -170,7 +170,7 @@ class _PlannedRequest:
         covered = {*self.choice.by_column, *(column.name.lower() for column in self.resolved.base.partition_columns)}
         tests = [leaf for leaf in leaves_of(self.resolved.predicate) if not isinstance(leaf, IsNull)]
         uncovered = sum(not {column.lower() for column in columns_of(leaf)} <= covered for leaf in tests)
-        uncovered += sum(isinstance(leaf, Unknown) for leaf in tests)
+        uncovered += sum(isinstance(leaf, (Unknown, Implied)) for leaf in tests)
         return self.request.limit * UNKNOWN_TEST**uncovered
 
 

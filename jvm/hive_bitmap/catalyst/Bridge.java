@@ -13,7 +13,7 @@ import hive_bitmap.catalyst.python.Reports;
 import hive_bitmap.catalyst.python.Settings;
 import hive_bitmap.catalyst.python.Verdicts;
 import hive_bitmap.catalyst.queries.ChosenStrategy;
-import hive_bitmap.catalyst.spark.KeyExpressions;
+import hive_bitmap.catalyst.keys.KeyExpressions;
 import hive_bitmap.catalyst.statements.Statements;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;

@@ -13,7 +13,7 @@ from hive_bitmap.core.index.definition import PREFIX, Definition, define, from_p
 from hive_bitmap.core.index.schema_drift import problem, problem_of_spark
 from hive_bitmap.core.index.shard import key_fields
 from hive_bitmap.core.planning.index_choice import choose, choose_for_sums
-from hive_bitmap.core.predicates.nodes import TRUE, Compare
+from hive_bitmap.core.predicates.nodes import TRUE, And, Compare, Implied, IsNull
 from hive_bitmap.core.selecting.candidates import choose_indexes
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import HiveBitmapError, Unsupported
@@ -138,3 +138,13 @@ def test_a_changed_column_or_another_spark_is_a_problem() -> None:
     assert "reserved" in problem(reserved, defined(HOUR))
     assert problem_of_spark(defined(HOUR), "4.3") == problem_of_spark(defined("k"), "4.1") == ""
     assert "as Spark 4.3 computes it, and this is Spark 4.1" in problem_of_spark(defined(HOUR), "4.1")
+
+
+def test_an_index_says_that_a_key_only_follows_from_the_condition() -> None:
+    definition = defined(HOUR, "k")
+    implied = Implied(Compare(HOUR.name, ">=", 1))
+    [use] = choose([(definition, "")], And((implied, Compare("x", "=", 1)))).uses
+    assert use.reason == "serves date_trunc('HOUR', ts), which follows from the test of Ts"
+    [use] = choose([(definition, "")], IsNull(HOUR.name, True)).uses
+    assert use.reason == "serves date_trunc('HOUR', ts)"
+    assert choose_for_sums([(definition, "")], implied, [], {Measure(column="x", functions=("sum",)): []}).unserved

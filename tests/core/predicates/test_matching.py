@@ -13,8 +13,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hive_bitmap.core.predicates.nodes import Compare, Constant, In, IsNull, Leaf, Prefix, SparkLeaf, Unknown, Value
-from hive_bitmap.core.selecting.key_matches import ANY_KEY, Interval, interval, matches
+from hive_bitmap.core.index.lookup import KeyStats
+from hive_bitmap.core.predicates.nodes import (
+    Compare,
+    Constant,
+    Implied,
+    In,
+    IsNull,
+    Leaf,
+    Prefix,
+    SparkLeaf,
+    Unknown,
+    Value,
+)
+from hive_bitmap.core.selecting.key_matches import ANY_KEY, Interval, interval, key_matches, matches, may_hold
 
 OPS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -126,3 +138,13 @@ def test_an_empty_column_and_chunks() -> None:
     assert matches(Compare("k", "<", 5), pa.array([], pa.int32())).tolist() == []
     chunks = pa.chunked_array([[1, None], [7]], pa.int32())
     assert matches(In("k", (1, 7)), chunks).tolist() == [True, False, True]
+
+
+def test_what_a_condition_implies_matches_the_keys_of_its_test() -> None:
+    test, keys = Compare("k", ">=", 2), pa.array([None, 1, 2, 3])
+    assert key_matches(Implied(test), keys, {}).tolist() == [False, False, True, True]
+    assert may_hold(Implied(test), KeyStats(0, 2, nulls=True)) and not may_hold(
+        Implied(test), KeyStats(0, 1, nulls=True)
+    )
+    leaf = SparkLeaf("f(k)", "k")
+    assert key_matches(Implied(leaf), keys, {leaf: pa.array([3])}).tolist() == [False, False, False, True]

@@ -18,6 +18,7 @@ from hive_bitmap.core.predicates.nodes import (
     And,
     Compare,
     Constant,
+    Implied,
     In,
     IsNull,
     Or,
@@ -103,7 +104,7 @@ def trees(leaves: st.SearchStrategy[Predicate]) -> st.SearchStrategy[Predicate]:
     )
 
 
-ANY = trees(st.one_of(EXACT, st.sampled_from([UNKNOWN, LEAF, SparkLeaf("x", "S")])))
+ANY = trees(st.one_of(EXACT, st.sampled_from([UNKNOWN, LEAF, SparkLeaf("x", "S"), Implied(A), Implied(LEAF)])))
 
 
 def nodes_of(predicate: Predicate) -> Iterator[Predicate]:
@@ -154,6 +155,10 @@ def equality(node: Predicate) -> bool:
     [
         (UNKNOWN, Unknown("NOT (u)", "why")),
         (LEAF, SparkLeaf("NOT (hash(a) = 1)", "a")),
+        (
+            Implied(SparkLeaf("a > 1", "a")),
+            Unknown("NOT (a > 1)", "it only implies its test, so its negation may hold for any row"),
+        ),
         (NULL, NULL),
         (Compare("f", "=", True), Compare("f", "=", False)),
         (And((A, UNKNOWN)), Or((Compare("a", "<>", 1), Unknown("NOT (u)", "why")))),
@@ -177,6 +182,7 @@ def test_negation_of_what_only_spark_evaluates(predicate: Predicate, negated: Pr
         ([IsNull("a", True), B], And((IsNull("a", True), B))),
         ([IsNull("a", True), LEAF], And((IsNull("a", True), LEAF))),  # a function may be TRUE for NULL
         ([IsNull("a"), A], And((IsNull("a"), A))),
+        ([Implied(A), A, Implied(A)], And((Implied(A), A))),
     ],
 )
 def test_a_conjunction(children: list[Predicate], expected: Predicate) -> None:
@@ -198,6 +204,7 @@ def test_a_conjunction(children: list[Predicate], expected: Predicate) -> None:
         ([A, B, In("a", (1, 2)), Compare("b", "=", 0)], Or((In("a", (1, 2)), B, Compare("b", "=", 0)))),
         ([In("a", (1, 2), True), A], Or((In("a", (1, 2), True), A))),
         ([LEAF, UNKNOWN, LEAF], Or((LEAF, UNKNOWN))),
+        ([Implied(A), A, Compare("a", "=", 2)], Or((Implied(A), In("a", (1, 2))))),
     ],
 )
 def test_a_disjunction(children: list[Predicate], expected: Predicate) -> None:

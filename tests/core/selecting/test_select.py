@@ -25,6 +25,7 @@ from hive_bitmap.core.predicates.nodes import (
     And,
     Compare,
     Constant,
+    Implied,
     In,
     IsNull,
     Or,
@@ -32,6 +33,7 @@ from hive_bitmap.core.predicates.nodes import (
     Prefix,
     SparkLeaf,
     Unknown,
+    leaves_of,
 )
 from hive_bitmap.core.selecting.key_matches import key_matches
 from hive_bitmap.core.selecting.lookup_units import IndexPart, LookupUnit
@@ -97,6 +99,8 @@ def truth(node: Predicate, row: Row) -> bool:
             return value is True
         case Unknown() | SparkLeaf():
             return True
+        case Implied(test):
+            return truth(test, row)
         case And(children):
             return all(truth(child, row) for child in children)
         case Or(children):
@@ -136,6 +140,7 @@ LEAVES = st.one_of(
     st.builds(IsNull, st.sampled_from("ks"), st.booleans()),
     st.builds(Prefix, st.just("s"), st.sampled_from(["", "a", "é", "\U0010ffff", "x"]), st.booleans()),
     st.sampled_from([Constant(True), Constant(False), NULL, Unknown("?", "?"), SparkLeaf("hash(k) = 1", "k")]),
+    st.builds(Implied, st.builds(Compare, st.just("k"), OPS, st.integers(-2, 4))),
 )
 PREDICATES = st.recursive(
     LEAVES,
@@ -159,6 +164,7 @@ def test_selected_rows_hold_every_match_and_no_other_where_exact(
     unit = unit_of(tmp_path, files, kinds, known)
     found = select(unit, predicate, {})
     assert not found.damaged
+    assert not (found.exact.any() and any(isinstance(leaf, Implied) for leaf in leaves_of(predicate)))
     counts = found.counts()
     counted = count(unit, predicate, {})
     assert counted.counts.tolist() == counts.tolist() and counted.exact.tolist() == found.exact.tolist()

@@ -17,6 +17,7 @@ from hive_bitmap.core.predicates.nodes import (
     And,
     Compare,
     Constant,
+    Implied,
     In,
     IsNull,
     Or,
@@ -124,5 +125,12 @@ def test_what_is_not_known_is_an_error_and_what_is_unknown_is_not() -> None:
     assert condition(["unknown", "a = b", "it tests 2 columns"], COLUMNS).predicate == Unknown(
         "a = b", "it tests 2 columns"
     )
+    assert condition(["implied", ["compare", "a", ">=", "1"]], COLUMNS).predicate == Implied(Compare("a", ">=", 1))
+    found = condition(["implied", ["expression", "s", 0, "f(s)"]], COLUMNS)
+    assert found.predicate == Implied(SparkLeaf("f(s)", "s")) and found.expressions == {SparkLeaf("f(s)", "s"): 0}
+    assert isinstance(condition(["not", ["implied", ["in", "a", "1"]]], COLUMNS).predicate, Unknown)
+    for several in (["or", ["compare", "a", "=", "1"], ["is null", "a"]], ["unknown", "a = b", "why"]):
+        with pytest.raises(ValueError, match="not the test of a key"):
+            condition(["implied", several], COLUMNS)
     with pytest.raises(ValueError, match="not a condition"):
         condition(["xor", "a"], COLUMNS)

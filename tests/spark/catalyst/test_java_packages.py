@@ -13,7 +13,7 @@ ROOT = "hive_bitmap.catalyst"
 # A package may import those before it.
 ORDER = [
     f"{ROOT}.{name}"
-    for name in ("spark", "reading", "lake", "observing", "python", "queries", "statements", "following")
+    for name in ("spark", "keys", "reading", "lake", "observing", "python", "queries", "statements", "following")
 ] + [ROOT]
 MOST_CLASSES = 20
 CLASSES = sorted(path for path in JAVA.rglob("*.java") if path.name != "package-info.java")

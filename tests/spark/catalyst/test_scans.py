@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hive_bitmap.core.columns import Column
+from hive_bitmap.core.columns import Column, KeyExpression
 from hive_bitmap.core.index.aggregate_columns import Aggregate, Measure
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.planning.settings import read
@@ -73,6 +73,21 @@ def test_a_small_side_is_read_first_where_it_pays(
     scan = replace(BOTH, listed=listed)
     assert worthwhile_runtime_filters(scan, TABLE, indexes, replace(DEFAULTS, strategy=strategy)) == numbers
     assert worthwhile_runtime_filters(replace(scan, native=False), TABLE, indexes, DEFAULTS) == []
+
+
+def test_a_small_side_also_filters_the_column_of_a_key() -> None:
+    def key(*names: str) -> KeyExpression:
+        columns = tuple(Column(name, "int") for name in names)
+        return KeyExpression(alias="x", type="bigint", sql="f", canonical=f"f({names})", columns=columns)
+
+    one, two = key("ID"), key("id", "k")
+    definition = Definition(
+        name="x", database="db", table="t", columns=(one.stored, two.stored), expressions=(one, two)
+    )
+    index = Index(definition=definition, table=TABLE)
+    for used, numbers in (({one.name}, [0, 2]), ({two.name}, []), (set(), [])):
+        scan = replace(BOTH, keys=frozenset(used), listed=LARGE)
+        assert worthwhile_runtime_filters(scan, TABLE, [index], DEFAULTS) == numbers
 
 
 def test_the_bytes_of_the_small_side_count() -> None:

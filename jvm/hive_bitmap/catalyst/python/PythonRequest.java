@@ -30,7 +30,7 @@ public abstract class PythonRequest {
      * Raise both with each change that the other side does not understand. In a {@code Question} of another version, Python reads
      * only {@code protocol} and the {@code database} and {@code table} of each of {@code scans}, and replies "leave alone".
      */
-    public static final int PROTOCOL = 15;
+    public static final int PROTOCOL = 16;
 
     /** Hadoop's settings that determine what readers see. A program or a site file may set them outside the session. */
     private static final List<String> OF_READERS = SettingEntries.ofReaders();

@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import hive_bitmap.catalyst.keys.KeyExpressions;
 import hive_bitmap.catalyst.observing.Application;
 import hive_bitmap.catalyst.observing.Observation;
 import hive_bitmap.catalyst.observing.ScanTimes;
@@ -19,15 +20,15 @@ import hive_bitmap.catalyst.python.Settings;
 import hive_bitmap.catalyst.python.Verdicts;
 import hive_bitmap.catalyst.python.Versions;
 import hive_bitmap.catalyst.reading.Listing;
-import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Expressions;
-import hive_bitmap.catalyst.spark.KeyExpressions;
 import hive_bitmap.catalyst.spark.NestedColumns;
 import hive_bitmap.catalyst.spark.RowOrder;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.IdentityHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CancellationException;
@@ -215,7 +216,7 @@ public final class Question extends PythonRequest {
         }
         ArrayNode scanObjects = question.putArray("scans");
         for (Scan scan : scans) {
-            scan.setKeys(List.of());
+            scan.setKeys(List.of(), Set.of());
             describe(scan, scanObjects.addObject());
         }
         return question.toString();
@@ -226,7 +227,7 @@ public final class Question extends PythonRequest {
         fields.put("version", TABLES.of(scan.described()));
         fields.put("condition", String.join(" AND ", scan.conjuncts.stream().map(Expressions::shown).toList()));
         scan.leaves.clear();
-        fields.set("tree", new Conditions(scan.allWithKeys(), scan.leaves).tree(scan.conjunctsOfKeys()));
+        fields.set("tree", scan.tree(scan.conjunctsOfRows()));
         if (!scan.leaves.isEmpty()) fields.set("expressions", versions(scan.leaves));
         ArrayNode columns = fields.putArray("columns");
         for (Attribute column : scan.columns) columns.add(column.name());
@@ -251,9 +252,10 @@ public final class Question extends PythonRequest {
 
     /**
      * Describes a scan again, over the keys of indexes that are expressions. The result is JSON as in {@link #text}, with one more
-     * field, {@code keys}: for each key its name, whether the query uses it, and if not, why it may not.
+     * field, {@code keys}: for each key its name, whether it has a use for the query, and if not, why it may have none.
      *
-     * @param described the keys in JSON, as {@link KeyExpressions#key} takes them
+     * @param described JSON with the {@code keys}, as {@link KeyExpressions#key} takes them, and the names of {@code columns} that
+     *     are keys themselves
      */
     public StringBuilder withKeys(int number, String described) throws JsonProcessingException {
         Scan scan = scans.get(number);
@@ -261,7 +263,8 @@ public final class Question extends PythonRequest {
         ObjectNode fields = JsonNodeFactory.instance.objectNode();
         ArrayNode keys = fields.putArray("keys");
         List<KeyExpressions.Key> resolved = new ArrayList<>();
-        for (JsonNode key : JSON.readTree(described)) {
+        JsonNode indexed = JSON.readTree(described);
+        for (JsonNode key : indexed.required("keys")) {
             String why = KeyExpressions.difference(session, key);
             try {
                 resolved.add(KeyExpressions.key(session, key, scan.all()));
@@ -270,7 +273,9 @@ public final class Question extends PythonRequest {
             }
             keys.addObject().put("name", key.path("name").asText()).put("why", why);
         }
-        scan.setKeys(resolved);
+        Set<String> columns = new HashSet<>();
+        for (JsonNode name : indexed.required("columns")) columns.add(name.asText().toLowerCase(Locale.ROOT));
+        scan.setKeys(resolved, columns);
         Set<String> used = scan.keys().stream().map(key -> key.column().name()).collect(Collectors.toSet());
         keys.forEach(key -> ((ObjectNode) key).put("used", used.contains(key.path("name").asText())));
         describe(scan, fields);
@@ -292,7 +297,7 @@ public final class Question extends PythonRequest {
     }
 
     /**
-     * Executes the small side of a scan's runtime filter. Returns the filter's condition as JSON, as {@link Conditions} writes it;
+     * Executes the small side of a scan's runtime filter. Returns the filter's condition as JSON, as {@link Scan#tree} writes it;
      * null if the small side has too many rows. Scan and filter are given by their numbers.
      */
     public String readFirst(int scanNumber, int filterNumber) {
@@ -302,7 +307,7 @@ public final class Question extends PythonRequest {
         List<InternalRow> rows = smallSides.computeIfAbsent(filter.small(), small -> Joins.read(session, small));
         if (rows == null) return null;
         scan.readFirst.put(filter.small(), rows);
-        return new Conditions(scan.all(), scan.leaves).tree(List.of(Joins.condition(filter, rows))).toString();
+        return scan.tree(List.of(Joins.condition(filter, rows))).toString();
     }
 
     private void requireInTime() {

@@ -1,5 +1,8 @@
 package hive_bitmap.catalyst.queries;
 
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import hive_bitmap.catalyst.keys.ImpliedKeys;
+import hive_bitmap.catalyst.keys.KeyExpressions;
 import hive_bitmap.catalyst.lake.DeltaFiles;
 import hive_bitmap.catalyst.lake.IcebergFiles;
 import hive_bitmap.catalyst.lake.IcebergTables;
@@ -12,7 +15,6 @@ import hive_bitmap.catalyst.reading.Listing;
 import hive_bitmap.catalyst.spark.Conditions;
 import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.FirstRows;
-import hive_bitmap.catalyst.spark.KeyExpressions;
 import hive_bitmap.catalyst.spark.Names;
 import hive_bitmap.catalyst.spark.RowOrder;
 import hive_bitmap.catalyst.spark.Scala;
@@ -20,6 +22,7 @@ import hive_bitmap.catalyst.spark.TopGroups;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.IdentityHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -70,8 +73,9 @@ public final class Scan {
      * questions.
      */
     final List<Expression> leaves = new ArrayList<>();
-    /** The keys of indexes that are expressions and occur in the query. */
     private volatile List<KeyExpressions.Key> keys = List.of();
+    private volatile List<KeyExpressions.Key> occurring = List.of(); // keys that occur in the query
+    private volatile List<KeyExpressions.Key> implying = List.of(); // keys that may replace their columns in tests
     public final List<RuntimeFilter> runtimeFilters = new ArrayList<>();
     /** The executed small sides of runtime filters on this scan, with their rows. */
     final Map<LogicalPlan, List<InternalRow>> readFirst = new IdentityHashMap<>();
@@ -319,14 +323,26 @@ public final class Scan {
         return new ArrayList<>(Scala.list(relation.output()));
     }
 
-    /** Sets the keys of indexes that are expressions; those that do not occur in the query are left out. */
-    void setKeys(List<KeyExpressions.Key> known) {
+    /**
+     * Sets the keys of indexes that are expressions. Of these, {@link #keys} are those that occur in the query, and those that tests
+     * of columns, or runtime filters, imply.
+     *
+     * @param indexed the names of columns with an index of their own, in lower case; tests of these imply nothing
+     */
+    void setKeys(List<KeyExpressions.Key> known, Set<String> indexed) {
         List<Expression> expressions = new ArrayList<>(conjuncts);
         for (Project projection : projections) expressions.addAll(Scala.list(projection.expressions()));
         if (aggregate != null) expressions.addAll(Scala.list(aggregate.expressions()));
-        keys = known.stream().filter(key -> expressions.stream().anyMatch(used -> KeyExpressions.uses(used, key))).toList();
+        occurring = known.stream().filter(key -> expressions.stream().anyMatch(used -> KeyExpressions.uses(used, key))).toList();
+        implying = known.stream().filter(key -> key.hasOneColumn() && !indexed.contains(key.tested().name().toLowerCase(Locale.ROOT))).toList();
+        Set<KeyExpressions.Key> used = new LinkedHashSet<>(occurring);
+        used.addAll(overKeys(conjunctsOfRows()).keys);
+        implying.stream().filter(key -> runtimeFilters.stream().anyMatch(filter -> filter.column().exprId().equals(key.tested().exprId())))
+                .forEach(used::add);
+        keys = List.copyOf(used);
     }
 
+    /** Returns the keys of indexes that are expressions, as far as they occur in the query or are implied. */
     List<KeyExpressions.Key> keys() {
         return keys;
     }
@@ -338,9 +354,16 @@ public final class Scan {
         return columns;
     }
 
-    /** Returns {@link #conjunctsOfRows} over the columns of {@link #allWithKeys}. */
-    List<Expression> conjunctsOfKeys() {
-        return conjunctsOfRows().stream().map(conjunct -> KeyExpressions.replacedInConjunct(conjunct, keys)).toList();
+    /** Returns conjuncts over the columns of {@link #allWithKeys}. */
+    ImpliedKeys overKeys(List<Expression> conjuncts) {
+        List<Expression> replaced = conjuncts.stream().map(conjunct -> KeyExpressions.replacedInConjunct(conjunct, occurring)).toList();
+        return ImpliedKeys.of(replaced, implying, occurring);
+    }
+
+    /** Returns a condition on rows as JSON for Python, over the columns of {@link #allWithKeys}. */
+    ArrayNode tree(List<Expression> conjuncts) {
+        ImpliedKeys condition = overKeys(conjuncts);
+        return new Conditions(allWithKeys(), leaves, condition.implied).tree(condition.conjuncts);
     }
 
     /** Returns the relation's files; null for a table that Spark reads by Hive's SerDe. */

@@ -174,7 +174,7 @@ public final class Allowlist {
     }
 
     /** Returns whether a column is a CHAR, whose keys an index pads as Spark does. */
-    static boolean isChar(Attribute column) {
+    public static boolean isChar(Attribute column) {
         return column.metadata().contains(CHAR_TYPE) && column.metadata().getString(CHAR_TYPE).startsWith("char(");
     }
 

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.BinaryComparison;
@@ -47,6 +48,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * ["is null", column]  ["prefix", column, text]
  * ["expression", column, number, sql]      Spark has to evaluate it over the distinct keys; see {@link Allowlist}
  * ["unknown", sql, reason]                 all rows may match
+ * ["implied", leaf]                        all rows that match satisfy the leaf, a "compare", "in", "prefix" or "expression"
  * </pre>
  *
  * A value is a JSON boolean, a number in a string (integers and decimals), a string, or ["date", days since 1970]. A
@@ -64,11 +66,16 @@ public final class Conditions {
 
     private final List<Attribute> columns;
     private final List<Expression> leaves;
+    private final Set<Expression> implied;
 
-    /** Adds expressions that Spark has to evaluate to {@code leaves}, where their positions are their numbers. */
-    public Conditions(List<Attribute> columns, List<Expression> leaves) {
+    /**
+     * Adds expressions that Spark has to evaluate to {@code leaves}, where their positions are their numbers. The parts of conditions
+     * that are in {@code implied}, by identity, are necessary for the conditions, but not sufficient.
+     */
+    public Conditions(List<Attribute> columns, List<Expression> leaves, Set<Expression> implied) {
         this.columns = columns;
         this.leaves = leaves;
+        this.implied = implied;
     }
 
     /** Returns the conjuncts of a condition, from left to right. */
@@ -133,9 +140,16 @@ public final class Conditions {
             for (Expression child : Scala.list(condition.children())) tree.add(tree(child, negated, depth + 1));
             return tree;
         }
+        if (implied.contains(condition)) return negated ? unknown(condition, "more rows than these satisfy it") : implied(condition);
         ArrayNode leaf = leaf(condition);
         if (leaf != null) return negated ? node("not").add(leaf) : leaf;
         return expression(negated ? new Not(condition) : condition);
+    }
+
+    private ArrayNode implied(Expression condition) {
+        ArrayNode leaf = leaf(condition);
+        if (leaf == null) leaf = expression(condition);
+        return leaf.get(0).asText().equals("unknown") ? leaf : node("implied").add(leaf);
     }
 
     /** Returns a condition as a leaf that is evaluated without Spark; null if the condition cannot be evaluated without Spark. */

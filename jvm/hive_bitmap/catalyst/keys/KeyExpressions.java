@@ -1,8 +1,12 @@
-package hive_bitmap.catalyst.spark;
+package hive_bitmap.catalyst.keys;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import hive_bitmap.catalyst.spark.Expressions;
+import hive_bitmap.catalyst.spark.KeyCounts;
+import hive_bitmap.catalyst.spark.Scala;
+import hive_bitmap.catalyst.spark.SideQuery;
 import java.time.ZoneId;
 import java.time.zone.ZoneRulesProvider;
 import java.util.ArrayList;
@@ -43,26 +47,16 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.internal.SQLConf;
-import org.apache.spark.sql.types.ByteType;
 import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DateType;
-import org.apache.spark.sql.types.IntegerType;
-import org.apache.spark.sql.types.LongType;
-import org.apache.spark.sql.types.ShortType;
-import org.apache.spark.sql.types.StringType$;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.types.TimestampNTZType;
-import org.apache.spark.sql.types.TimestampType;
 import scala.Option;
 import scala.Tuple2;
 import scala.runtime.AbstractFunction0;
 
 /**
  * Keys of indexes that are expressions over columns. Their values are stored, so they must be the same in each build and each
- * query. The functions listed here are deterministic and depend on nothing but their arguments and, as noted, on the session's time
- * zone with the rules of the JVM's tzdata, or on ANSI mode. Of equal arguments, they have equal values in all releases of a feature
- * version of Spark. Apart from the hashes, which are never NULL, the value is NULL only if an argument is NULL.
+ * query: their functions are those of {@link StoredFunctions}.
  *
  * <p>A key is resolved under the settings that its index records, and compared with expressions of queries in canonical form. An
  * expression of a query carries its own time zone and modes, so it is equal only if these are.
@@ -80,19 +74,6 @@ public final class KeyExpressions {
             "spark.sql.ansi.doubleQuotedIdentifiers", "false",
             "spark.sql.ansi.enforceReservedKeywords", "false",
             "spark.sql.timestampType", "TIMESTAMP_LTZ");
-    private static final String PACKAGE = "org.apache.spark.sql.catalyst.expressions.";
-    private static final Set<String> OF_DATES = Set.of(
-            "Year", "Quarter", "Month", "DayOfMonth", "DayOfWeek", "WeekDay", "DayOfYear", "WeekOfYear");
-    private static final Set<String> OF_TIMES = Set.of("Hour", "Minute", "Second");
-    private static final Set<String> HASHES = Set.of("XxHash64", "Murmur3Hash");
-    private static final Set<String> REMAINDERS = Set.of("Remainder", "Pmod");
-    private static final Set<String> DATE_UNITS = Set.of("YEAR", "YYYY", "YY", "QUARTER", "MONTH", "MM", "MON", "WEEK");
-    private static final Set<String> TIME_UNITS = Set.of(
-            "YEAR", "YYYY", "YY", "QUARTER", "MONTH", "MM", "MON", "WEEK", "DAY", "DD", "HOUR", "MINUTE", "SECOND", "MILLISECOND",
-            "MICROSECOND");
-    private static final String LISTED = "date_trunc, trunc, to_date, CAST to DATE or to another integer type, year, quarter, month, "
-            + "weekofyear, day, dayofyear, dayofweek, weekday, hour, minute, second, substring, left, %, pmod, xxhash64, hash";
-
     private static final int MAX_RESOLVED = 1000;
     private static final Map<List<Object>, Resolved> RESOLVED = new ConcurrentHashMap<>(); // by session, key, and columns
     private static final String RESERVED = "hive_bitmap"; // what the names of keys begin with, and no column that they are of
@@ -107,16 +88,26 @@ public final class KeyExpressions {
      * @param value the expression over the columns of the relation, in canonical form
      * @param column stands for the expression; its name is the key's
      * @param source the expression as it was resolved
+     * @param function the expression as a function of its column; null if it has several columns
      */
-    public record Key(Expression value, AttributeReference column, Expression source) {
+    public record Key(Expression value, AttributeReference column, Expression source, KeyFunction function) {
+        public boolean hasOneColumn() {
+            return function != null;
+        }
+
+        /** Returns the column of a key that has only one. */
+        public Attribute tested() {
+            return Scala.list(source.references().toSeq()).get(0);
+        }
+
         /** Returns whether the value is NULL exactly if its only column is NULL. */
         boolean isNullWith(Attribute tested) {
-            return source.references().size() == 1 && source.references().contains(tested) && !hasHash(source);
+            return source.references().size() == 1 && source.references().contains(tested) && !StoredFunctions.hasHash(source);
         }
     }
 
     /** An expression that was resolved over columns, which has taken Spark's optimizer. */
-    private record Resolved(Expression expression, List<Attribute> columns) {
+    private record Resolved(Expression expression, List<Attribute> columns, KeyFunction function) {
         /** Returns the expression over other columns, of the same names and types in the same order. */
         Expression over(List<Attribute> others) {
             return (Expression) expression.transform(Scala.replacing(node -> {
@@ -169,23 +160,13 @@ public final class KeyExpressions {
     /** Returns those of the settings that an expression depends on, with the version of the time zone's rules. */
     private static Map<String, String> dependencies(Expression resolved, Map<String, String> settings) {
         Map<String, String> needed = new LinkedHashMap<>();
-        if (resolved.exists(Scala.predicate(KeyExpressions::dependsOnAnsi))) needed.put(ANSI, settings.get(ANSI));
-        if (resolved.exists(Scala.predicate(KeyExpressions::dependsOnZone))) {
+        if (resolved.exists(Scala.predicate(StoredFunctions::dependsOnAnsi))) needed.put(ANSI, settings.get(ANSI));
+        if (resolved.exists(Scala.predicate(StoredFunctions::dependsOnZone))) {
             needed.put(TIME_ZONE, settings.get(TIME_ZONE));
             String rules = rules(settings.get(TIME_ZONE));
             if (!rules.isEmpty()) needed.put(TZDATA, rules);
         }
         return needed;
-    }
-
-    private static boolean dependsOnAnsi(Expression node) {
-        return REMAINDERS.contains(name(node)) || node instanceof Cast cast && cast.evalMode() != EvalMode.LEGACY()
-                || node instanceof Cast narrowing && !cannotFail(narrowing);
-    }
-
-    private static boolean dependsOnZone(Expression node) {
-        if (!(node instanceof TimeZoneAwareExpression)) return false;
-        return !(node instanceof Cast cast) || cast.needsTimeZone();
     }
 
     /** Returns the version of the rules of a time zone; "" if it has a fixed offset. */
@@ -237,10 +218,10 @@ public final class KeyExpressions {
         });
         Expression normalized = normalized(resolved);
         String refusal = normalized.deterministic() && normalized.references().isEmpty()
-                ? "it has no column of the table" : refusal(normalized);
+                ? "it has no column of the table" : StoredFunctions.refusal(normalized);
         if (refusal == null && normalized instanceof Attribute) refusal = "it is a column: leave out its name after AS";
-        if (refusal == null && !isKey(normalized.dataType())) refusal = "its type is " + normalized.dataType().simpleString() + ", which is no key here";
-        if (refusal == null && normalized.exists(Scala.predicate(node -> dependsOnZone(node) && !hasZone(node, conf.sessionLocalTimeZone())))) {
+        if (refusal == null && !StoredFunctions.isKey(normalized.dataType())) refusal = "its type is " + normalized.dataType().simpleString() + ", which is no key here";
+        if (refusal == null && normalized.exists(Scala.predicate(node -> StoredFunctions.dependsOnZone(node) && !hasZone(node, conf.sessionLocalTimeZone())))) {
             refusal = "a function in it has a time zone of its own";
         }
         if (refusal != null) throw new NotServed(refusal);
@@ -284,85 +265,8 @@ public final class KeyExpressions {
 
     /** Returns an expression whose casts that cannot fail have the same mode, since they have the same value in all modes. */
     private static Expression normalized(Expression expression) {
-        return (Expression) expression.transformUp(Scala.replacing(node -> node instanceof Cast cast && cannotFail(cast) && cast.evalMode() != EvalMode.LEGACY()
+        return (Expression) expression.transformUp(Scala.replacing(node -> node instanceof Cast cast && StoredFunctions.cannotFail(cast) && cast.evalMode() != EvalMode.LEGACY()
                 ? new Cast(cast.child(), cast.dataType(), cast.timeZoneId(), EvalMode.LEGACY()) : null));
-    }
-
-    /** Returns whether a cast of this list has a value for each argument. */
-    private static boolean cannotFail(Cast cast) {
-        DataType from = cast.child().dataType();
-        DataType to = cast.dataType();
-        if (isInteger(from) && isInteger(to)) return from.defaultSize() <= to.defaultSize();
-        return isTime(from) && to instanceof DateType || from instanceof DateType && isTime(to) || isTime(from) && isTime(to);
-    }
-
-    /** Returns why an expression cannot be stored; null if it can be. */
-    private static String refusal(Expression expression) {
-        List<Expression> children = Scala.list(expression.children());
-        if (!expression.deterministic()) return Expressions.sql(expression) + " is not deterministic";
-        if (expression instanceof AttributeReference column) {
-            if (Allowlist.isChar(column) || column.metadata().contains("__CHAR_VARCHAR_TYPE_STRING")) {
-                return "column " + column.name() + " is CHAR or VARCHAR";
-            }
-            return isKey(column.dataType()) ? null : "column " + column.name() + " is " + column.dataType().simpleString();
-        }
-        if (!isListed(expression, children)) {
-            return Expressions.sql(expression) + " is not among the functions whose values an index may store, which are " + LISTED;
-        }
-        for (Expression child : children) {
-            String why = child instanceof Literal ? null : refusal(child);
-            if (why != null) return why;
-        }
-        return null;
-    }
-
-    private static boolean isListed(Expression expression, List<Expression> children) {
-        String name = name(expression);
-        if (expression instanceof Cast cast) {
-            DataType from = cast.child().dataType();
-            boolean isKnown = isInteger(from) && isInteger(cast.dataType()) || cannotFail(cast);
-            return isKnown && (cast.evalMode() == EvalMode.LEGACY() || cast.evalMode() == EvalMode.ANSI());
-        }
-        if (OF_DATES.contains(name)) return children.get(0).dataType() instanceof DateType;
-        if (OF_TIMES.contains(name)) return isTime(children.get(0).dataType());
-        if (HASHES.contains(name)) return children.stream().noneMatch(child -> child instanceof Literal);
-        if (REMAINDERS.contains(name)) return isInteger(children.get(0).dataType()) && isPositive(children.get(1));
-        return switch (name) {
-            case "TruncTimestamp" -> isUnit(children.get(0), TIME_UNITS) && isTime(children.get(1).dataType());
-            case "TruncDate" -> children.get(0).dataType() instanceof DateType && isUnit(children.get(1), DATE_UNITS);
-            case "Substring" -> children.get(0).dataType().equals(StringType$.MODULE$)
-                    && Expressions.integer(children.get(1)) != null && Expressions.integer(children.get(2)) != null;
-            default -> false;
-        };
-    }
-
-    private static boolean isUnit(Expression unit, Set<String> known) {
-        return unit instanceof Literal literal && literal.value() != null && known.contains(literal.value().toString().toUpperCase(Locale.ROOT));
-    }
-
-    private static boolean isPositive(Expression divisor) {
-        return divisor instanceof Literal literal && literal.value() instanceof Number number && isInteger(literal.dataType()) && number.longValue() > 0;
-    }
-
-    private static boolean isInteger(DataType type) {
-        return type instanceof ByteType || type instanceof ShortType || type instanceof IntegerType || type instanceof LongType;
-    }
-
-    private static boolean isTime(DataType type) {
-        return type instanceof TimestampType || type instanceof TimestampNTZType;
-    }
-
-    private static boolean isKey(DataType type) {
-        return isInteger(type) || isTime(type) || type instanceof DateType || type.equals(StringType$.MODULE$);
-    }
-
-    private static boolean hasHash(Expression expression) {
-        return expression.exists(Scala.predicate(node -> HASHES.contains(name(node))));
-    }
-
-    private static String name(Expression expression) {
-        String name = expression.getClass().getName();
-        return name.startsWith(PACKAGE) ? name.substring(PACKAGE.length()) : "";
     }
 
     /**
@@ -383,13 +287,13 @@ public final class KeyExpressions {
         if (cached == null) {
             Expression resolved = resolved(session, described.path("sql").asText(), settings, sources);
             requireSame(resolved, described);
-            cached = new Resolved(resolved, sources);
+            cached = new Resolved(resolved, sources, KeyFunction.of(resolved));
             if (RESOLVED.size() >= MAX_RESOLVED) RESOLVED.clear();
             RESOLVED.put(resolvedBy, cached);
         }
         Expression source = cached.over(sources);
         AttributeReference column = Expressions.attribute(described.path("name").asText(), source.dataType(), true);
-        return new Key(source.canonicalized(), column, source);
+        return new Key(source.canonicalized(), column, source, cached.function());
     }
 
     /**
@@ -439,7 +343,7 @@ public final class KeyExpressions {
                 computed.add(inScan.apply(measure.filter().isDefined() ? measure.filter().get() : measure.aggregateFunction()));
             }
         }
-        return keys.stream().filter(key -> !canFail(key.source()) || computed.stream().anyMatch(root -> isComputed(root, key))).toList();
+        return keys.stream().filter(key -> !StoredFunctions.canFail(key.source()) || computed.stream().anyMatch(root -> isComputed(root, key))).toList();
     }
 
     /** Returns whether an expression computes a key first of all, for each row and outside of {@code TryEval}. */
@@ -448,13 +352,6 @@ public final class KeyExpressions {
         if (expression instanceof TryEval) return false;
         return Scala.list(expression.children()).stream().filter(child -> !(child instanceof Literal)).findFirst()
                 .map(first -> isComputed(first, key)).orElse(false);
-    }
-
-    /** Returns whether an expression of this list fails for some values of its columns. */
-    private static boolean canFail(Expression expression) {
-        return expression.exists(Scala.predicate(node -> node instanceof Cast cast
-                ? !cannotFail(cast) && cast.evalMode() != EvalMode.LEGACY() || isTime(cast.dataType())
-                : name(node).startsWith("Trunc")));
     }
 
     /** Replaces the expressions of keys by the columns that stand for them. */
@@ -496,7 +393,7 @@ public final class KeyExpressions {
             Expression value = new CaseWhen(Scala.seq(List.of(Tuple2.apply(isRow, (Expression) new TryEval(key.source())))), Option.empty());
             Expression fails = new IsNull(value);
             for (Attribute column : Scala.list(key.source().references().toSeq())) {
-                if (!hasHash(key.source())) fails = new And(fails, new IsNotNull(column)); // a hash is never NULL
+                if (!StoredFunctions.hasHash(key.source())) fails = new And(fails, new IsNotNull(column)); // a hash is never NULL
             }
             results.add(Expressions.alias(value, key.column().name()));
             results.add(Expressions.alias(fails, key.column().name() + " fails"));

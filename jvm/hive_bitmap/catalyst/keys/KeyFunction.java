@@ -1,0 +1,228 @@
+package hive_bitmap.catalyst.keys;
+
+import hive_bitmap.catalyst.spark.Expressions;
+import hive_bitmap.catalyst.spark.Scala;
+import java.time.ZoneId;
+import java.time.zone.ZoneOffsetTransition;
+import java.time.zone.ZoneOffsetTransitionRule;
+import java.time.zone.ZoneRules;
+import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.TimeZoneAwareExpression;
+import org.apache.spark.sql.catalyst.util.DateTimeUtils;
+import org.apache.spark.sql.types.ByteType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.IntegerType;
+import org.apache.spark.sql.types.ShortType;
+import org.apache.spark.sql.types.StringType$;
+import org.apache.spark.sql.types.TimestampNTZType;
+import org.apache.spark.sql.types.TimestampType;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * A key as a function of its only column: the values that Spark computes, and what the order of the column says about them.
+ *
+ * <p>In an index, a key is NULL exactly if the column is, unless it is a hash: a file with another row stays unindexed. So do
+ * files with keys outside the years 1 to 9999. For that reason a function that overflows near the end of its type, such as
+ * {@code trunc} of the first of all dates, keeps the order nevertheless.
+ *
+ * <p>The order of a function of timestamps depends on a clock. Between two steps of the clock, local time goes on evenly, so a
+ * key at the start of a unit that lies after the last step is the instant itself (or its day, or year), and these rise. Before
+ * the first such unit, the key is that of the instant of the step. So the order is kept if at each step the key of the instant
+ * before is not greater than the key of the step, and if the latter, where it is an instant, is not after the step. Both are
+ * computed for all steps. Where the last step that fails is one of the past, the order holds for greater keys than any before.
+ */
+final class KeyFunction {
+    private static final int CYCLE = 400; // years after which the calendar, and so the rules of a clock, repeat
+    private static final int FIRST_DAY = -719162;
+    private static final int LAST_DAY = 2932896;
+    private static final long MICROS_OF_DAY = 86_400_000_000L;
+    private static final int COARSEST = 1000;
+
+    private final Expression function; // over a row of the column
+    private final DataType from;
+    private final DataType to;
+    private final int characters; // of a prefix; else -1
+    /** How coarse the key is, for comparisons: a smaller number is that of a finer key. */
+    final int coarseness;
+    private boolean isOrdered;
+    private Comparable<Object> unordered; // the order holds for keys greater than this; null if it holds for all
+
+    private KeyFunction(Expression source, Attribute column) {
+        function = Expressions.bound(source, List.of(column));
+        from = column.dataType();
+        to = source.dataType();
+        characters = StoredFunctions.name(source).equals("Substring") ? Expressions.integer(Scala.list(source.children()).get(2)) : -1;
+        coarseness = coarseness(source);
+        isOrdered = keepsOrder(source);
+        ZoneRules clock = isOrdered ? clock(source) : null;
+        if (clock != null) compareAtSteps(clock);
+    }
+
+    /** Returns the function of a key; null if the key is not one of a single column. */
+    static KeyFunction of(Expression source) {
+        List<Attribute> columns = Scala.list(source.references().toSeq());
+        return columns.size() == 1 ? new KeyFunction(source, columns.get(0)) : null;
+    }
+
+    /** Returns the key of a value, as Spark holds both; null if there is none. */
+    @SuppressWarnings("unchecked")
+    Comparable<Object> of(Object value) {
+        try {
+            return (Comparable<Object>) function.eval(new GenericInternalRow(new Object[] {value}));
+        } catch (RuntimeException e) {
+            return null; // such as an overflow
+        }
+    }
+
+    /** Returns whether no smaller value has a greater key, and no greater value a smaller key. */
+    boolean isOrderedAt(Object value) {
+        if (!isOrdered || !isUsual(value)) return false;
+        Comparable<Object> key = of(value);
+        return key != null && (unordered == null || key.compareTo(unordered) > 0);
+    }
+
+    /** Returns whether all smaller values have smaller keys. */
+    boolean isFirst(Object value) {
+        if (!isOrderedAt(value)) return false;
+        if (characters >= 0) return of(value).equals(value); // a prefix is no greater than its text
+        return isLess(neighbour(value, -1), value);
+    }
+
+    /** Returns whether all greater values have greater keys. */
+    boolean isLast(Object value) {
+        if (!isOrderedAt(value)) return false;
+        if (characters >= 0) return value instanceof UTF8String text && text.numChars() < characters && of(value).equals(value);
+        return isLess(value, neighbour(value, 1));
+    }
+
+    /** Returns whether the key is the beginning of a text. */
+    boolean isPrefix() {
+        return isOrdered && characters >= 0;
+    }
+
+    private boolean isLess(Object value, Object other) {
+        if (value == null || other == null) return false;
+        Comparable<Object> key = of(value);
+        Comparable<Object> keyOfOther = of(other);
+        return key != null && keyOfOther != null && key.compareTo(keyOfOther) < 0;
+    }
+
+    /** Returns the value next to one of an integer type, a date or a timestamp; null if it has none. */
+    private Object neighbour(Object value, int distance) {
+        long next = ((Number) value).longValue() + distance;
+        if (distance > 0 == next < ((Number) value).longValue()) return null;
+        if (from instanceof ByteType) return next == (byte) next ? (Object) (byte) next : null;
+        if (from instanceof ShortType) return next == (short) next ? (Object) (short) next : null;
+        if (from instanceof IntegerType || from instanceof DateType) return next == (int) next ? (Object) (int) next : null;
+        return next;
+    }
+
+    /** Returns whether a value is a valid text, or a day or an instant of the years 1 to 9999. */
+    private boolean isUsual(Object value) {
+        if (value instanceof UTF8String text) return text.isValid();
+        long day = from instanceof DateType ? (Integer) value : StoredFunctions.isTime(from) ? Math.floorDiv((Long) value, MICROS_OF_DAY) : 0;
+        return day > FIRST_DAY && day < LAST_DAY;
+    }
+
+    /** Returns whether an expression is one of the listed functions of a column, of which each keeps the order between the steps of a clock. */
+    private static boolean keepsOrder(Expression source) {
+        List<Expression> children = Scala.list(source.children());
+        switch (StoredFunctions.name(source)) {
+            case "TruncTimestamp":
+                Expression time = children.get(1);
+                // local time is converted to instants of another order where a clock steps
+                return time instanceof Attribute && time.dataType() instanceof TimestampType
+                        || isOfColumn(time, TimestampNTZType.class) && clock(source) == null;
+            case "Substring":
+                Integer start = Expressions.integer(children.get(1));
+                return children.get(0) instanceof Attribute && children.get(0).dataType().equals(StringType$.MODULE$)
+                        && (start == 0 || start == 1) && Expressions.integer(children.get(2)) >= 0;
+            case "Year", "TruncDate":
+                return isDay(children.get(0));
+            case "Cast":
+                return isDay(source) || children.get(0) instanceof Attribute column && StoredFunctions.isInteger(column.dataType())
+                        && StoredFunctions.cannotFail((Cast) source);
+            default:
+                return false;
+        }
+    }
+
+    /** Returns whether an expression is a date, or the date of a timestamp. */
+    private static boolean isDay(Expression expression) {
+        if (!(expression.dataType() instanceof DateType)) return false;
+        return expression instanceof Attribute || isOfColumn(expression, TimestampType.class) || isOfColumn(expression, TimestampNTZType.class);
+    }
+
+    private static boolean isOfColumn(Expression expression, Class<? extends DataType> type) {
+        return expression instanceof Cast cast && cast.child() instanceof Attribute column && type.isInstance(column.dataType());
+    }
+
+    /** Returns the rules of the clock that a key depends on; null if there is none, or if it never steps. */
+    private static ZoneRules clock(Expression source) {
+        for (Expression node : Scala.list(source.collect(Scala.replacing(node -> StoredFunctions.dependsOnZone(node) ? node : null)))) {
+            ZoneId zone = DateTimeUtils.getZoneId(((TimeZoneAwareExpression) node).timeZoneId().get());
+            if (!zone.getRules().isFixedOffset()) return zone.getRules();
+        }
+        return null;
+    }
+
+    private void compareAtSteps(ZoneRules clock) {
+        Comparable<Object> highest = null;
+        int year = 1;
+        for (ZoneOffsetTransition step : clock.getTransitions()) {
+            long at = micros(step);
+            for (long instant : new long[] {at - 1, at}) {
+                Comparable<Object> key = of(instant);
+                if (key == null) isOrdered = false;
+                else if (highest == null || key.compareTo(highest) > 0) highest = key;
+            }
+            if (!keepsOrder(at)) unordered = highest;
+            year = step.getDateTimeBefore().getYear();
+        }
+        for (int last = year + CYCLE; year <= last; year++) {
+            for (ZoneOffsetTransitionRule rule : clock.getTransitionRules()) {
+                if (!keepsOrder(micros(rule.createTransition(year)))) isOrdered = false;
+            }
+        }
+    }
+
+    /** Returns whether the order is kept at the instant of a step. */
+    private boolean keepsOrder(long step) {
+        Comparable<Object> before = of(step - 1);
+        Comparable<Object> after = of(step);
+        return before != null && after != null && before.compareTo(after) <= 0 && !(to instanceof TimestampType && (Long) (Object) after > step);
+    }
+
+    private static long micros(ZoneOffsetTransition step) {
+        return DateTimeUtils.instantToMicros(step.getInstant());
+    }
+
+    private static int coarseness(Expression source) {
+        List<Expression> children = Scala.list(source.children());
+        switch (StoredFunctions.name(source)) {
+            case "XxHash64", "Murmur3Hash":
+                return 0;
+            case "Substring":
+                return COARSEST / 2 - Math.max(0, Math.min(COARSEST / 2, Expressions.integer(children.get(2))));
+            case "TruncTimestamp":
+                return level(children.get(0).toString());
+            case "TruncDate":
+                return level(children.get(1).toString());
+            case "Year":
+                return level("YEAR");
+            case "Cast":
+                return source.dataType() instanceof DateType ? level("DAY") : 0;
+            default:
+                return COARSEST;
+        }
+    }
+
+    private static int level(String unit) {
+        return DateTimeUtils.parseTruncLevel(UTF8String.fromString(unit));
+    }
+}

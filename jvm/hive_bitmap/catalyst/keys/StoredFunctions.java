@@ -1,0 +1,139 @@
+package hive_bitmap.catalyst.keys;
+
+import hive_bitmap.catalyst.spark.Allowlist;
+import hive_bitmap.catalyst.spark.Expressions;
+import hive_bitmap.catalyst.spark.Scala;
+import java.util.List;
+import java.util.Locale;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.EvalMode;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.TimeZoneAwareExpression;
+import org.apache.spark.sql.types.ByteType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.IntegerType;
+import org.apache.spark.sql.types.LongType;
+import org.apache.spark.sql.types.ShortType;
+import org.apache.spark.sql.types.StringType$;
+import org.apache.spark.sql.types.TimestampNTZType;
+import org.apache.spark.sql.types.TimestampType;
+
+/**
+ * The functions whose values an index may store. They are deterministic and depend on nothing but their arguments and, as noted, on
+ * the session's time zone with the rules of the JVM's tzdata, or on ANSI mode. Of equal arguments, they have equal values in all
+ * releases of a feature version of Spark. Apart from the hashes, which are never NULL, the value is NULL only if an argument is NULL.
+ */
+final class StoredFunctions {
+    private static final String PACKAGE = "org.apache.spark.sql.catalyst.expressions.";
+    private static final Set<String> OF_DATES = Set.of(
+            "Year", "Quarter", "Month", "DayOfMonth", "DayOfWeek", "WeekDay", "DayOfYear", "WeekOfYear");
+    private static final Set<String> OF_TIMES = Set.of("Hour", "Minute", "Second");
+    private static final Set<String> HASHES = Set.of("XxHash64", "Murmur3Hash");
+    private static final Set<String> REMAINDERS = Set.of("Remainder", "Pmod");
+    private static final Set<String> DATE_UNITS = Set.of("YEAR", "YYYY", "YY", "QUARTER", "MONTH", "MM", "MON", "WEEK");
+    private static final Set<String> TIME_UNITS = Set.of(
+            "YEAR", "YYYY", "YY", "QUARTER", "MONTH", "MM", "MON", "WEEK", "DAY", "DD", "HOUR", "MINUTE", "SECOND", "MILLISECOND",
+            "MICROSECOND");
+    private static final String LISTED = "date_trunc, trunc, to_date, CAST to DATE or to another integer type, year, quarter, month, "
+            + "weekofyear, day, dayofyear, dayofweek, weekday, hour, minute, second, substring, left, %, pmod, xxhash64, hash";
+
+    private StoredFunctions() {}
+
+    /** Returns why an expression cannot be stored; null if it can be. */
+    static String refusal(Expression expression) {
+        List<Expression> children = Scala.list(expression.children());
+        if (!expression.deterministic()) return Expressions.sql(expression) + " is not deterministic";
+        if (expression instanceof AttributeReference column) {
+            if (Allowlist.isChar(column) || column.metadata().contains("__CHAR_VARCHAR_TYPE_STRING")) {
+                return "column " + column.name() + " is CHAR or VARCHAR";
+            }
+            return isKey(column.dataType()) ? null : "column " + column.name() + " is " + column.dataType().simpleString();
+        }
+        if (!isListed(expression, children)) {
+            return Expressions.sql(expression) + " is not among the functions whose values an index may store, which are " + LISTED;
+        }
+        for (Expression child : children) {
+            String why = child instanceof Literal ? null : refusal(child);
+            if (why != null) return why;
+        }
+        return null;
+    }
+
+    private static boolean isListed(Expression expression, List<Expression> children) {
+        String name = name(expression);
+        if (expression instanceof Cast cast) {
+            DataType from = cast.child().dataType();
+            boolean isKnown = isInteger(from) && isInteger(cast.dataType()) || cannotFail(cast);
+            return isKnown && (cast.evalMode() == EvalMode.LEGACY() || cast.evalMode() == EvalMode.ANSI());
+        }
+        if (OF_DATES.contains(name)) return children.get(0).dataType() instanceof DateType;
+        if (OF_TIMES.contains(name)) return isTime(children.get(0).dataType());
+        if (HASHES.contains(name)) return children.stream().noneMatch(child -> child instanceof Literal);
+        if (REMAINDERS.contains(name)) return isInteger(children.get(0).dataType()) && isPositive(children.get(1));
+        return switch (name) {
+            case "TruncTimestamp" -> isUnit(children.get(0), TIME_UNITS) && isTime(children.get(1).dataType());
+            case "TruncDate" -> children.get(0).dataType() instanceof DateType && isUnit(children.get(1), DATE_UNITS);
+            case "Substring" -> children.get(0).dataType().equals(StringType$.MODULE$)
+                    && Expressions.integer(children.get(1)) != null && Expressions.integer(children.get(2)) != null;
+            default -> false;
+        };
+    }
+
+    private static boolean isUnit(Expression unit, Set<String> known) {
+        return unit instanceof Literal literal && literal.value() != null && known.contains(literal.value().toString().toUpperCase(Locale.ROOT));
+    }
+
+    private static boolean isPositive(Expression divisor) {
+        return divisor instanceof Literal literal && literal.value() instanceof Number number && isInteger(literal.dataType()) && number.longValue() > 0;
+    }
+
+    static boolean isInteger(DataType type) {
+        return type instanceof ByteType || type instanceof ShortType || type instanceof IntegerType || type instanceof LongType;
+    }
+
+    static boolean isTime(DataType type) {
+        return type instanceof TimestampType || type instanceof TimestampNTZType;
+    }
+
+    static boolean isKey(DataType type) {
+        return isInteger(type) || isTime(type) || type instanceof DateType || type.equals(StringType$.MODULE$);
+    }
+
+    static boolean hasHash(Expression expression) {
+        return expression.exists(Scala.predicate(node -> HASHES.contains(name(node))));
+    }
+
+    static String name(Expression expression) {
+        String name = expression.getClass().getName();
+        return name.startsWith(PACKAGE) ? name.substring(PACKAGE.length()) : "";
+    }
+
+    static boolean dependsOnAnsi(Expression node) {
+        return REMAINDERS.contains(name(node)) || node instanceof Cast cast && cast.evalMode() != EvalMode.LEGACY()
+                || node instanceof Cast narrowing && !cannotFail(narrowing);
+    }
+
+    static boolean dependsOnZone(Expression node) {
+        if (!(node instanceof TimeZoneAwareExpression)) return false;
+        return !(node instanceof Cast cast) || cast.needsTimeZone();
+    }
+
+    /** Returns whether a cast of this list has a value for each argument. */
+    static boolean cannotFail(Cast cast) {
+        DataType from = cast.child().dataType();
+        DataType to = cast.dataType();
+        if (isInteger(from) && isInteger(to)) return from.defaultSize() <= to.defaultSize();
+        return isTime(from) && to instanceof DateType || from instanceof DateType && isTime(to) || isTime(from) && isTime(to);
+    }
+
+    /** Returns whether an expression of this list fails for some values of its columns. */
+    static boolean canFail(Expression expression) {
+        return expression.exists(Scala.predicate(node -> node instanceof Cast cast
+                ? !cannotFail(cast) && cast.evalMode() != EvalMode.LEGACY() || isTime(cast.dataType())
+                : name(node).startsWith("Trunc")));
+    }
+}
