@@ -256,9 +256,7 @@ def _some(partitions: Sequence[Values]) -> Sequence[Values]:
 
 def _folders(spark: SparkSession, base: Table, values: Sequence[Values] | None) -> dict[Values, str]:
     """Return the folders of the partitions with these values, or of all partitions."""
-    if not base.partition_columns:
-        return {(): base.location}
-    return {found.values: found.location for found in metastore.partitions(spark, base, values)}
+    return {partition.values: partition.location for partition in base_files.partitions(spark, base, values)}
 
 
 def _most_in_place(covered: Covered, folders: Mapping[Values, str]) -> bool:

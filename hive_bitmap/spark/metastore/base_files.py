@@ -38,8 +38,8 @@ def sources(spark: SparkSession, base: Table) -> list[Source]:
     return list_files(base, partitions(spark, base))
 
 
-def partitions(spark: SparkSession, base: Table) -> list[Partition]:
-    """Return all partitions of a table.
+def partitions(spark: SparkSession, base: Table, values: Sequence[Values] | None = None) -> list[Partition]:
+    """Return the partitions of a table; with `values`, only those with these values (`metastore.partitions`).
 
     An unpartitioned table, or a lake table, is one partition with the values (). Raises Unsupported for a partition
     whose read properties differ from those of its table.
@@ -48,7 +48,9 @@ def partitions(spark: SparkSession, base: Table) -> list[Partition]:
         live_files = iceberg_log.live_files if base.lake.kind == ICEBERG else delta_log.live_files
         return [Partition(values=(), location=base.location, files=live_files(spark, base))]
     read_partitions = (
-        metastore.partitions(spark, base) if base.partition_columns else [Partition(values=(), location=base.location)]
+        metastore.partitions(spark, base, values)
+        if base.partition_columns
+        else [Partition(values=(), location=base.location)]
     )
     serde.require_same_properties(base, read_partitions)
     return read_partitions

@@ -245,9 +245,13 @@ def _partitions(spark: SparkSession, table: Table, wanted: Sequence[Values] | No
     """Return the fields of all partitions, or of those with the values `wanted`."""
     jvm = bridge(spark)
     partitions: list[dict[str, Any]] = []
-    for spec in [jvm.none] if wanted is None else [jvm.some_map(_spec(table, values)) for values in wanted]:
-        partitions += jvm.json(jvm.catalog.listPartitions(table.database, table.name, spec))
-    return partitions if wanted is None else [fields for fields in partitions if _values(table, fields) in set(wanted)]
+    if wanted is None:
+        return partitions + jvm.json(jvm.catalog.listPartitions(table.database, table.name, jvm.none))
+    for values in wanted:
+        spec = jvm.some_map(_spec(table, values))
+        found = jvm.json(jvm.catalog.listPartitions(table.database, table.name, spec))
+        partitions += [fields for fields in found if _values(table, fields) == values]
+    return partitions
 
 
 def _values(table: Table, partition: Mapping[str, Any]) -> Values:
