@@ -1,9 +1,9 @@
 """Merge the sorted keys of all shards, to count keys that are too many to hold.
 
-A shard is sorted by its first key column. So the keys of all shards are merged by the key itself, and only two row
-groups of each shard are in memory: one is merged while the next is read. Two results are computed from the merged keys:
-a summary of a column, and the groups with the most or the fewest rows. Each result needs all rows of a key, so nothing
-of a shard is left out before the merge.
+A shard is sorted by its first key column. So the keys of all shards are merged by the key itself, and at most three row
+groups of each shard are in memory: one is merged, the next has been read, and another is being read. Two results are
+computed from the merged keys: a summary of a column, and the groups with the most or the fewest rows. Each result needs
+all rows of a key, so nothing of a shard is left out before the merge.
 
 A query that accepts any groups needs no merge: row groups are read until enough keys are found.
 """
@@ -38,7 +38,7 @@ from hive_bitmap.errors import CorruptIndex
 
 Bits = npt.NDArray[np.uint8]
 FEW_KEYS = 10_000  # up to this many distinct keys, `tally` counts
-MOST_SHARDS = 128  # most shards that are merged; two row groups of each take some 4 MB
+MOST_SHARDS = 128  # most shards that are merged; three row groups of each take some 6 MB
 READERS = 2  # threads that read the next row groups of shards during a merge
 MOST_ROWS = 1 << 30  # most rows of all units; their selections take a bit a row
 HELD_ROWS = 1 << 16  # groups that are collected before the last ones are dropped

@@ -216,8 +216,8 @@ def unit_rows(count: int) -> list[Row]:
     return [{"k": n % 50, "s": "a", "f": 0.0} for n in range(count)]
 
 
-def test_a_row_group_of_each_shard_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Row groups are read one after the other, as the keys are merged."""
+def test_three_row_groups_of_each_shard_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row groups are read as the keys are merged: a thread may have begun with the third when the first is merged."""
     monkeypatch.setattr("hive_bitmap.core.index.shard.ROW_GROUP_ROWS", 10)
     lookup = lookup_of(unit_of(tmp_path, [unit_rows(200)], {"k": "gap"}, {"k": [0]}))
     read: list[int] = []
@@ -231,7 +231,7 @@ def test_a_row_group_of_each_shard_is_held(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(shards, "counted_keys", counted_keys)
     merged = merged_counts([lookup], "k", {})
     next(merged)
-    assert read == [10, 10]
+    assert read in ([10, 10], [10, 10, 10])
     assert len(list(merged)) >= 9 and len(read) >= 20
 
 
