@@ -25,8 +25,8 @@ WITH_JAVA = JAVA_HOME=$$(sh scripts/java.sh $(BIN)/python) && export JAVA_HOME &
 
 export PYSPARK_PYTHON = $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON = $(PYSPARK_PYTHON)
-# Another Spark's or Python's settings would mix with ours.
-unexport SPARK_HOME SPARK_CONF_DIR SPARK_REMOTE HADOOP_CONF_DIR HIVE_CONF_DIR PYTHONPATH PYTHONHOME
+# Another Spark's or Python's settings would mix with ours; and without kept bytecode, each process compiles all modules.
+unexport SPARK_HOME SPARK_CONF_DIR SPARK_REMOTE HADOOP_CONF_DIR HIVE_CONF_DIR PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL = help
 .PHONY: help install demo test test-spark check bench bench-hive bench-functions bench-stores hive servers soak stores lake jar compat answers golden notebook format test-docker docs dist release clean
