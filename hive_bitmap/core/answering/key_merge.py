@@ -253,18 +253,16 @@ class _CountedUnit:
 def _of_runs(keys: pa.Array, rows: Longs, counts: Longs, name: str) -> pa.Table:
     """Add up the counts of neighbouring index rows that have the same key.
 
-    `keys` has the keys of a row group, with all NULLs at the end. `rows` has the positions in `keys` of the index rows
-    to count, in ascending order, and `counts` has their counts. In the result, the column of the keys is called `name`.
+    `keys` has the keys of a row group. `rows` has the positions in `keys` of the index rows to count, in ascending
+    order, and `counts` has their counts. In the result, the column of the keys is called `name`. A key is in the result
+    more than once if its rows are not neighbours.
     """
     keys = keys if len(rows) == len(keys) else keys.take(pa.array(rows))
-    present = len(keys) - keys.null_count
     changed = np.ones(len(keys), bool)
-    changed[present + 1 :] = False  # NULL is a run
-    if present > 1:
-        valid = keys.slice(0, present)
-        if valid.null_count:
-            raise CorruptIndex(_UNSORTED)
-        changed[1:present] = pc.not_equal(valid.slice(1), valid.slice(0, present - 1)).to_numpy(zero_copy_only=False)
+    if len(keys) > 1:
+        differs = pc.fill_null(pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1)), False)
+        present = keys.is_valid().to_numpy(zero_copy_only=False)  # NULLs that are neighbours are a run
+        changed[1:] = differs.to_numpy(zero_copy_only=False) | (present[1:] != present[:-1])
     first = np.flatnonzero(changed)
     sums = np.add.reduceat(counts, first) if len(first) else counts
     return pa.table({name: keys.take(pa.array(first)), COUNT: sums})

@@ -198,6 +198,13 @@ def test_any_groups_have_matching_rows(
     assert len(taken) == min(rows, len(groups)) and all(taken[one] <= groups[one] for one in taken)
 
 
+@pytest.mark.parametrize("keys", [[None, None, "b"], ["b", None, "b"], [None, "a", "b"], ["a", None, None]])
+def test_any_groups_of_the_second_column_of_an_index(tmp_path: Path, keys: list[str | None]) -> None:
+    """NULLs are among the keys, or before the only other one."""
+    unit = composite(tmp_path, [[{"k": number, "s": key, "f": 0.0} for number, key in enumerate(keys)]], "gap")
+    assert of_tables([some_groups([lookup_of(unit)], "s", {}, 9)]) == Counter(keys)
+
+
 def test_reading_stops_once_there_are_enough_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hive_bitmap.core.index.shard.ROW_GROUP_ROWS", 10)
     lookup = lookup_of(unit_of(tmp_path, [unit_rows(200)], {"k": "gap"}, {"k": [0]}))
