@@ -51,6 +51,16 @@ class IndexChoice:
         """
         return tuple(replace(use, used=False, reason=reason if use.used else use.reason) for use in self.uses)
 
+    def noting(self, unusable_keys: Mapping[str, str]) -> IndexChoice:
+        """Return the choice with the reasons why single keys of indexes cannot be used.
+
+        `unusable_keys` has the reasons by the names of the indexes.
+        """
+        uses = [use if use.used else replace(use, reason=unusable_keys.get(use.name, use.reason)) for use in self.uses]
+        reasons = "; ".join(dict.fromkeys(unusable_keys.values()))
+        unserved = self.unserved and self.unserved.also(Unserved(None, reasons))
+        return replace(self, uses=tuple(uses), unserved=unserved)
+
 
 def choose(
     indexes: Sequence[tuple[Definition, str]],

@@ -359,8 +359,8 @@ def _with_keys(
     """Return a question in which the keys of indexes stand for expressions of the query.
 
     Tests of columns that no index has are replaced by what they imply for keys that are computed from the columns.
-    Return also the indexes, and the fields of the scan. An index of a key that this session computes otherwise cannot
-    be used, unless the query has the expression as the index does.
+    Return also the indexes, and the fields of the scan. A key that this session computes otherwise cannot be used,
+    unless the query has the expression as the index does. The other keys of its index can.
     """
     expressions = {e.name: e for index in indexes if not index.why_not for e in index.definition.expressions}
     if not expressions:
@@ -370,15 +370,24 @@ def _with_keys(
     described = json.dumps({"keys": keys, "columns": sorted(columns)})
     keyed = json.loads(text_of(question.jvm.withKeys(question.scan.number, described)))
     whys = {key["name"]: key["why"] for key in keyed["keys"] if key["why"] and not key["used"]}
-    unused = {
-        index.definition.name: f"index {index.definition.name} has {expression.sql}, but {whys[expression.name]}"
-        for index in indexes
-        for expression in index.definition.expressions
-        if expression.name in whys
-    }
-    judged = (replace(index, problem=index.problem or unused.get(index.definition.name, "")) for index in indexes)
+    judged = tuple(_judged(index, whys) for index in indexes)
     scan = Scan.of(question.scan.number, keyed, question.scan.cores)
-    return replace(question, scan=scan), tuple(judged), keyed
+    return replace(question, scan=scan), judged, keyed
+
+
+def _judged(index: Index, whys: Mapping[str, str]) -> Index:
+    """Return an index with the reason why keys of it cannot be used.
+
+    `whys` has the reasons by the names of the keys. An index without another key has a problem.
+    """
+    definition = index.definition
+    unusable = [expression for expression in definition.expressions if expression.name in whys]
+    if not unusable or index.problem:
+        return index
+    reason = f"index {definition.name} has {unusable[0].sql}, but {whys[unusable[0].name]}"
+    if len(unusable) < len(definition.columns):
+        return replace(index, unusable_key=reason)
+    return replace(index, problem=reason)
 
 
 def _key(asker: tuple[str, ...], scan: Mapping[str, Any], listed: ListingSummary | None) -> str | None:

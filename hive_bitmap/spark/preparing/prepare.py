@@ -494,13 +494,12 @@ def _choice(request: Request, resolved: ResolvedTable) -> IndexChoice:
     if request.measures:
         measures = {measure: measure.aggregates(base) for measure in request.measures}
         partitioned_by = {column.name.lower() for column in base.partition_columns}
-        return choose_for_sums(indexes, resolved.predicate, keys, measures, partitioned_by)
-    return choose(
-        indexes,
-        resolved.predicate,
-        keys=keys,
-        count=request.count,
-        has_condition=request.predicate is not None,
+        choice = choose_for_sums(indexes, resolved.predicate, keys, measures, partitioned_by)
+    else:
+        has_condition = request.predicate is not None
+        choice = choose(indexes, resolved.predicate, keys=keys, count=request.count, has_condition=has_condition)
+    return choice.noting(
+        {index.definition.name: index.unusable_key for index in resolved.indexes if index.unusable_key}
     )
 
 

@@ -61,6 +61,7 @@ class Index:
     `table` is the index table as the metastore describes it. `problem` says why queries cannot use the index and how to
     repair it. It is "" if queries can use the index. An index that is not `trusted` is not rebuilt either, because its
     root may be another user's folder. `copies` are the definitions in other trusted tables that claim to be this index.
+    `unusable_key` says why a query cannot use one of several keys; "" if it can use all.
     """
 
     definition: Definition
@@ -68,6 +69,7 @@ class Index:
     problem: str = ""
     trusted: bool = True
     copies: tuple[Definition, ...] = ()
+    unusable_key: str = ""
 
     @property
     def why_not(self) -> str:

@@ -127,3 +127,11 @@ def test_a_measure_without_aggregates_is_held_by_no_index() -> None:
     day = Measure(column="p", functions=("count", "max"))
     choice = choose_for_sums([(A_SUMS, "")], TRUE, [], {SUM: HELD, day: ()})
     assert choice.unserved == Unserved(Reason.NOT_TESTED, "no index holds sum(v), max(p)")
+
+
+def test_a_key_that_cannot_be_used_is_told_with_the_index_that_is_not_used() -> None:
+    choice = choose([(A, "")], TRUE, keys=["day"], count=True).noting({"a": "index a has day, but"})
+    assert choice.unserved is not None and choice.unserved.reason.endswith("; index a has day, but")
+    assert [use.reason for use in choice.uses] == ["index a has day, but"]
+    served = choose([(A, "")], TRUE, keys=["a"], count=True)
+    assert served.noting({"a": "index a has day, but"}) == served

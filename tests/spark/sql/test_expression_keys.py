@@ -194,6 +194,27 @@ def test_an_index_serves_only_sessions_that_compute_alike(spark: SparkSession, d
         require_answers(spark, "n % 7", "rest")
 
 
+def test_the_other_keys_of_an_index_serve_where_one_is_computed_otherwise(spark: SparkSession, database: str) -> None:
+    spark.sql(TABLE)
+    fill(spark, 0)
+    with under(spark, {ZONE: "America/St_Johns"}):
+        hive_bitmap.build(spark, "t", [["to_date(ts) AS day", "i", "pmod(n, 5) AS rest"]])
+    with under(spark, {ZONE: "Asia/Tokyo"}):
+        for query in (
+            "SELECT i, count(*) FROM t GROUP BY i",
+            "SELECT count(*) FROM t WHERE pmod(n, 5) = 3 AND i > 7",
+            "SELECT pmod(n, 5) AS r, i, count(*) FROM t GROUP BY r, i",
+        ):
+            assert not difference(by_index(spark, query, "index only"), by_spark(spark, query)), query
+            assert told(spark, query, "index only") == ANSWERED, query
+        days = "SELECT to_date(ts) AS day, count(*) FROM t GROUP BY day"
+        assert not difference(by_index(spark, days, "index only"), by_spark(spark, days))
+        assert used(spark, days, "index only") == []
+        with indexed(spark, "index only"):
+            text = str(hive_bitmap.explain(days))
+        assert f"{ZONE} is Asia/Tokyo here and America/St_Johns in the index" in text
+
+
 def test_a_row_that_fails_leaves_its_file_unindexed(spark: SparkSession, database: str) -> None:
     spark.sql(TABLE)
     for start in (0, 100, 1000):
