@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.core.columns import Key, KeyExpression, KeyText
 from hive_bitmap.core.explaining.measures import seconds, size
 from hive_bitmap.core.explaining.reports import INDEX_FIELDS, Field, Report, Reports, figure, texts_of
 from hive_bitmap.core.index import deletion, markers, roots
@@ -30,7 +29,6 @@ from hive_bitmap.core.index.definition import (
     flag,
     require_distinct,
 )
-from hive_bitmap.core.index.key_columns import require_keys
 from hive_bitmap.core.index.manifest import Manifest
 from hive_bitmap.core.indexing import segment_change
 from hive_bitmap.core.listings.file_listing import format_of, require_no_stream, require_plain_options
@@ -47,6 +45,7 @@ from hive_bitmap.spark.building.build_scope import (
     plan_refresh,
     plan_removal,
 )
+from hive_bitmap.spark.building.key_expressions import SparkKey
 from hive_bitmap.spark.building.publish import NotPublished, Publication, drop_remains, publish
 from hive_bitmap.spark.metastore import base_files as sources
 from hive_bitmap.spark.metastore import metastore, permission, session_settings
@@ -134,7 +133,7 @@ class BuildReport(Report):
 def build(
     spark: SparkSession,
     table: str,
-    columns: Sequence[Key | Sequence[Key]],
+    columns: Sequence[SparkKey | Sequence[SparkKey]],
     *,
     name: str | None = None,
     type: str = "BITMAP",
@@ -156,7 +155,8 @@ def build(
     """Create indexes on a table and build them in one pass.
 
     There is one index for each item of `columns`. An item is a column name, or a sequence of column names for a
-    composite key. In place of a name there may be an expression with a name, such as `date_trunc('HOUR', ts) AS hour`.
+    composite key. In place of a name there may be an expression with a name, such as `date_trunc('HOUR', ts) AS hour`,
+    or a Column of Spark with an alias.
     `name`, `index_table` and `location` can only be given for a single item. By default, the `name` consists of the
     column names. `type` is BITMAP or COMPACT, `encoding` is the encoding of the bitmaps, and
     `compression` that of the shards. `index_table` is `table` or `database.table`. Without it, the index table has its
@@ -189,11 +189,8 @@ def build(
     require_no_stream(base)
     index_database = session_settings.settings(spark).get(INDEX_DATABASE, "")
     follows = _follows_by_default(spark, type, deferred=deferred) if auto_refresh is None else auto_refresh
-    keys_of = [[item] if isinstance(item, (str, KeyText, KeyExpression)) else list(item) for item in columns]
-    items = [key_expressions.resolved(spark, base, keys) for keys in keys_of]
-    require_keys(base, [key for item in items for key in item if isinstance(key, str)])
     definitions = []
-    for item in items:
+    for item in key_expressions.resolved_items(spark, base, columns):
         definition = define(
             base,
             item,

@@ -1,17 +1,18 @@
 """Resolve the keys of a new index.
 
-A key is the name of a column, or an expression with a name, such as `date_trunc('HOUR', ts) AS hour`. Spark resolves
-the expression under the settings of the session, and says which of them its value depends on.
+A key is the name of a column, or an expression with a name: a text such as `date_trunc('HOUR', ts) AS hour`, or a
+Column of Spark, `date_trunc("HOUR", "ts").alias("hour")`. Spark resolves the expression under the settings of the
+session, and says which of them its value depends on.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias, Union, cast
 
 from hive_bitmap.core.columns import Key, KeyExpression, KeyText
-from hive_bitmap.core.index.key_columns import require_stored
+from hive_bitmap.core.index.key_columns import require_keys, require_stored
 from hive_bitmap.core.predicates.tokens import key_text
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import Unsupported
@@ -20,10 +21,29 @@ from hive_bitmap.spark.metastore import jvm_reader
 from hive_bitmap.spark.versions import feature_version
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, SparkSession
+
+SparkKey: TypeAlias = Union[Key, "Column"]  # a key of a new index in Python
+MOST_CHARACTERS = 200  # of an expression in a message
+FROM_CONNECT = "run CREATE INDEX by spark.sql on a server with the extension, or use a classic session"
 
 
-def resolved(spark: SparkSession, base: Table, keys: Sequence[Key]) -> list[str | KeyExpression]:
+def resolved_items(
+    spark: SparkSession, base: Table, items: Sequence[SparkKey | Sequence[SparkKey]]
+) -> list[list[str | KeyExpression]]:
+    """Return the keys of several indexes.
+
+    An item is a key, or a sequence of keys. Raise Unsupported, and NotFound for a missing column.
+    """
+    from pyspark.sql import Column
+
+    single = (str, KeyText, KeyExpression, Column)
+    keys = [resolved(spark, base, [item] if isinstance(item, single) else item) for item in items]
+    require_keys(base, [key for of_index in keys for key in of_index if isinstance(key, str)])
+    return keys
+
+
+def resolved(spark: SparkSession, base: Table, keys: Sequence[SparkKey]) -> list[str | KeyExpression]:
     """Return the keys of an index, each as the name of a column or as a resolved expression.
 
     Raise Unsupported for an expression that cannot be a key.
@@ -32,32 +52,42 @@ def resolved(spark: SparkSession, base: Table, keys: Sequence[Key]) -> list[str 
     return [_resolved(spark, base, _parsed(key, names)) for key in keys]
 
 
-def _parsed(key: Key, names: set[str]) -> Key:
+def _parsed(key: SparkKey, names: set[str]) -> SparkKey:
     if not isinstance(key, str) or key.lower() in names:
         return key
     return key_text(key) or key
 
 
-def _resolved(spark: SparkSession, base: Table, key: Key) -> str | KeyExpression:
-    if not isinstance(key, KeyText):
+def _resolved(spark: SparkSession, base: Table, key: SparkKey) -> str | KeyExpression:
+    if isinstance(key, (str, KeyExpression)):
         return key
-    what = f"{key.sql} cannot be a key of an index on table {base.full_name}"
+    text = key.sql if isinstance(key, KeyText) else str(key)
+    text = text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 2]}.."
+    what = f"{text} cannot be a key of an index on table {base.full_name}"
     if base.lake is not None:
         raise Unsupported(f"{what}: keys of {base.lake.kind} tables are columns")
     if not jvm_reader.available(spark):
-        raise Unsupported(f"{what} from a Spark Connect client: use a classic session")
-    described = json.loads(bridge(spark).describeKey(spark._jsparkSession, key.sql, base.declared))
+        raise Unsupported(f"{what} from a Spark Connect client: {FROM_CONNECT}")
+    described = _described(spark, base, key)
     if "refusal" in described:
         raise Unsupported(f"{what}: {described['refusal']}")
     columns = [require_stored(base, name) for name in described["columns"]]
     if reserved := [column.name for column in columns if column.name.lower().startswith("hive_bitmap")]:
         raise Unsupported(f"{what}: column {reserved[0]!r} begins with hive_bitmap, which is reserved: rename it")
+    named = key if isinstance(key, KeyText) else KeyText(described["sql"], described["alias"].lower())
     return KeyExpression(
-        alias=key.alias,
+        alias=named.alias,
         type=described["type"],
-        sql=key.sql,
+        sql=named.sql,
         canonical=described["sql"],
         columns=tuple(column for column in base.columns if column in columns),
         settings=tuple(sorted(described["settings"].items())),
         spark=feature_version(spark),
     )
+
+
+def _described(spark: SparkSession, base: Table, key: KeyText | Column) -> dict[str, Any]:
+    java, session = bridge(spark), spark._jsparkSession
+    if isinstance(key, KeyText):
+        return dict(json.loads(java.describeKey(session, key.sql, base.declared)))
+    return dict(json.loads(java.describeColumn(session, cast(Any, key)._jc, base.declared)))

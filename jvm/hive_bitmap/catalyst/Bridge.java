@@ -14,12 +14,14 @@ import hive_bitmap.catalyst.python.Settings;
 import hive_bitmap.catalyst.python.Verdicts;
 import hive_bitmap.catalyst.queries.ChosenStrategy;
 import hive_bitmap.catalyst.keys.KeyExpressions;
+import hive_bitmap.catalyst.keys.NewKeys;
 import hive_bitmap.catalyst.statements.Statements;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.BiFunction;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.AnalysisException;
+import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
@@ -182,12 +184,22 @@ public final class Bridge {
         return "[" + String.join(",", Reports.ofFirstPlan(frame)) + "]";
     }
 
-    /** Describes an expression that is to be the key of an index; see {@link KeyExpressions#described}. */
+    /** Describes an expression that is to be the key of an index; see {@link NewKeys#described}. */
     public String describeKey(SparkSession session, String sql, String schema) {
         return session.withActive(new AbstractFunction0<String>() {
             @Override
             public String apply() {
-                return KeyExpressions.described(session, sql, schema);
+                return NewKeys.described(session, sql, schema);
+            }
+        });
+    }
+
+    /** Describes a Column that is to be the key of an index; see {@link NewKeys#described}. */
+    public String describeColumn(SparkSession session, Column column, String schema) {
+        return session.withActive(new AbstractFunction0<String>() {
+            @Override
+            public String apply() {
+                return NewKeys.described(session, column, schema);
             }
         });
     }

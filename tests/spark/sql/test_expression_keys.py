@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import functions as f
 
 import hive_bitmap
+from hive_bitmap.core.columns import KeyExpression
 from hive_bitmap.errors import AlreadyExists, HiveBitmapError
+from hive_bitmap.spark.building import key_expressions
+from hive_bitmap.spark.metastore import metastore
 from tests.asking import by_index, by_spark, difference, indexed, told, under, used
 from tests.contract import contract
 
@@ -254,6 +259,66 @@ REFUSED = {
     "explode(sequence(n, n)) AS x": "more than an expression|is not among",
     "'unfinished AS x": "column|unfinished",
 }
+
+
+def test_columns_of_spark_are_the_keys_that_their_text_is(spark: SparkSession, database: str) -> None:
+    spark.sql(TABLE)
+    fill(spark, 0)
+    columns = {
+        "date_trunc('HOUR', ts)": f.date_trunc("HOUR", "ts"),
+        "to_date(ts)": f.to_date(f.col("ts")),
+        "CAST(local AS DATE)": f.col("local").cast("date"),
+        "weekofyear(d)": f.weekofyear("d"),
+        "hour(local)": f.hour("local"),
+        "substring(s, -2, 1)": f.substring("s", -2, 1),
+        "left(s, 1)": f.left("s", f.lit(1)),
+        "xxhash64(s, n)": f.xxhash64("s", "n"),
+        "hash(n)": f.hash("n"),
+        "n % 7": f.col("n") % 7,
+        "pmod(xxhash64(s), 16)": f.pmod(f.xxhash64("s"), f.lit(16)),
+        "CAST(tiny AS BIGINT)": f.expr("CAST(tiny AS BIGINT)"),
+    }
+    for ansi in ("true", "false"):
+        with under(spark, {ZONE: "Asia/Kathmandu", ANSI: ansi}):
+            base = metastore.describe(spark, "t")
+            for text, column in columns.items():
+                [[by_column], [by_text]] = key_expressions.resolved_items(
+                    spark, base, [column.alias("Key"), f"{text} AS key"]
+                )
+                assert isinstance(by_column, KeyExpression) and isinstance(by_text, KeyExpression)
+                assert replace(by_column, sql=by_text.sql) == by_text, text
+    hive_bitmap.build(
+        spark, "t", [[columns["date_trunc('HOUR', ts)"].alias("hour"), "i"], columns["n % 7"].alias("rest")]
+    )
+    require_answers(spark, "date_trunc('HOUR', ts)", "hour")
+    require_answers(spark, "n % 7", "rest")
+    assert all(verified.ok for verified in hive_bitmap.verify(spark, "t"))
+
+
+def test_columns_of_spark_that_are_no_keys(spark: SparkSession, database: str) -> None:
+    spark.sql(TABLE)
+    frame = spark.table("t")
+    refused = {
+        "it has no name": [f.hour("ts"), f.col("n")],
+        "it is a column: leave out its name": [f.col("n").alias("m")],
+        "by more than an expression": [f.udf(lambda n: n, "bigint")("n").alias("x"), f.max("n").alias("x")],
+        "is not a function of Spark|cannot be resolved|UNRESOLVED": [f.call_function("nothing", "n").alias("x")],
+        "is not among the functions|has no column": [
+            (f.col("n") + 1).alias("x"),
+            f.upper("s").alias("x"),
+            f.lit(1).alias("x"),
+        ],
+        "columns of a DataFrame|CANNOT_RESOLVE": [f.hour(frame["ts"]).alias("x"), f.hour(frame.ts).alias("x")],
+        "not a column of the table|UNRESOLVED": [f.hour("other.ts").alias("x"), f.hour("missing").alias("x")],
+        "not deterministic|is not among": [f.rand().alias("x")],
+        "'n' is already a column": [f.hour("ts").alias("n")],
+    }
+    for why, columns in refused.items():
+        for column in columns:
+            with pytest.raises(HiveBitmapError, match=why) as error:
+                hive_bitmap.build(spark, "t", [column])
+            assert "\n" not in str(error.value).strip()
+    assert [table.name for table in spark.catalog.listTables(database) if not table.isTemporary] == ["t"]
 
 
 def test_refusals_are_one_sentence_and_leave_nothing_behind(spark: SparkSession, database: str, tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 package hive_bitmap.catalyst.keys;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.JsonNodeFactory;
-import com.fasterxml.jackson.databind.node.ObjectNode;
 import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.KeyCounts;
 import hive_bitmap.catalyst.spark.Scala;
@@ -17,6 +15,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.UnaryOperator;
 import org.apache.spark.sql.AnalysisException;
@@ -41,15 +40,12 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.TimeZoneAwareExpression;
 import org.apache.spark.sql.catalyst.expressions.TryEval;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
-import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.internal.SQLConf;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.StructField;
-import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.Tuple2;
 import scala.runtime.AbstractFunction0;
@@ -65,7 +61,7 @@ public final class KeyExpressions {
     public static final String ANSI = "spark.sql.ansi.enabled";
     public static final String TIME_ZONE = "spark.sql.session.timeZone";
     /** The name in an index's settings for the version of the time zone rules. */
-    private static final String TZDATA = "tzdata";
+    static final String TZDATA = "tzdata";
 
     /** The settings that decide how a text is parsed. They are the same for all keys. */
     private static final Map<String, String> PARSING = Map.of(
@@ -127,50 +123,8 @@ public final class KeyExpressions {
         }
     }
 
-    /**
-     * Describes an expression over the columns of a table, as JSON: its type, its columns, its SQL text, and the settings that it
-     * depends on. If it cannot be a key, {@code refusal} says why.
-     *
-     * @param sql the text of the expression
-     * @param schema the columns of the table, in JSON
-     */
-    public static String described(SparkSession session, String sql, String schema) {
-        ObjectNode described = JsonNodeFactory.instance.objectNode();
-        List<Attribute> columns = new ArrayList<>();
-        StructType types = CharVarcharUtils.replaceCharVarcharWithStringInSchema((StructType) DataType.fromJson(schema));
-        for (StructField field : types.fields()) {
-            columns.add(new AttributeReference(field.name(), field.dataType(), true, field.metadata(),
-                    org.apache.spark.sql.catalyst.expressions.NamedExpression$.MODULE$.newExprId(), Scala.seq(List.<String>of())));
-        }
-        try {
-            Map<String, String> settings = new HashMap<>();
-            settings.put(ANSI, Boolean.toString(confOf(session).ansiEnabled()));
-            settings.put(TIME_ZONE, confOf(session).sessionLocalTimeZone());
-            Expression resolved = resolved(session, sql, settings, columns);
-            described.put("type", resolved.dataType().simpleString());
-            described.put("sql", canonical(resolved));
-            for (Attribute column : Scala.list(resolved.references().toSeq())) described.withArray("columns").add(column.name());
-            dependencies(resolved, settings).forEach(described.putObject("settings")::put);
-        } catch (NotServed e) {
-            described.put("refusal", e.getMessage());
-        }
-        return described.toString();
-    }
-
-    /** Returns those of the settings that an expression depends on, with the version of the time zone's rules. */
-    private static Map<String, String> dependencies(Expression resolved, Map<String, String> settings) {
-        Map<String, String> needed = new LinkedHashMap<>();
-        if (resolved.exists(Scala.predicate(StoredFunctions::dependsOnAnsi))) needed.put(ANSI, settings.get(ANSI));
-        if (resolved.exists(Scala.predicate(StoredFunctions::dependsOnZone))) {
-            needed.put(TIME_ZONE, settings.get(TIME_ZONE));
-            String rules = rules(settings.get(TIME_ZONE));
-            if (!rules.isEmpty()) needed.put(TZDATA, rules);
-        }
-        return needed;
-    }
-
     /** Returns the version of the rules of a time zone; "" if it has a fixed offset. */
-    private static String rules(String zone) {
+    static String rules(String zone) {
         ZoneId id = org.apache.spark.sql.catalyst.util.DateTimeUtils.getZoneId(zone);
         if (id.getRules().isFixedOffset()) return "";
         return ZoneRulesProvider.getVersions(id.getId()).lastKey();
@@ -182,6 +136,16 @@ public final class KeyExpressions {
      * @param settings the settings under which it is resolved, by name
      */
     static Expression resolved(SparkSession session, String sql, Map<String, String> settings, List<Attribute> columns) {
+        return resolved(session, parser -> parser.parseExpression(sql), settings, columns);
+    }
+
+    /** Makes an expression that is not resolved; it may throw what Spark throws for one that it does not understand. */
+    @FunctionalInterface
+    interface Parsing {
+        Expression by(ParserInterface parser) throws Exception;
+    }
+
+    static Expression resolved(SparkSession session, Parsing parsing, Map<String, String> settings, List<Attribute> columns) {
         var state = ((org.apache.spark.sql.classic.SparkSession) session).sessionState();
         SQLConf conf = state.conf().clone();
         PARSING.forEach(conf::setConfString);
@@ -199,8 +163,8 @@ public final class KeyExpressions {
         Expression resolved = SQLConf.withExistingConf(conf, new AbstractFunction0<Expression>() {
             @Override
             public Expression apply() {
-                try {
-                    Expression parsed = state.sqlParser().parseExpression(sql);
+                return refusedIfUnknown(() -> {
+                    Expression parsed = parsing.by(state.sqlParser());
                     if (parsed instanceof Alias) throw new NotServed("the name stands behind the expression: expression AS name");
                     LogicalPlan plan = new Project(
                             Scala.<NamedExpression>seq(List.of(Expressions.alias(parsed, "key"))), new KeyCounts(Scala.seq(columns), List.of()));
@@ -208,12 +172,14 @@ public final class KeyExpressions {
                     if (!(optimized instanceof Project project && Scala.list(project.projectList()).get(0) instanceof Alias alias)) {
                         throw new NotServed("Spark computes it by more than an expression");
                     }
+                    for (Attribute used : Scala.list(alias.child().references().toSeq())) {
+                        if (columns.stream().noneMatch(column -> column.exprId().equals(used.exprId()))) {
+                            throw new NotServed("Spark computes it by more than an expression");
+                        }
+                    }
                     requireNames(parsed, columns);
                     return alias.child();
-                } catch (Exception e) {
-                    if (e instanceof AnalysisException) throw new NotServed(e.getMessage().lines().findFirst().orElse(e.toString()).strip());
-                    throw KeyExpressions.<RuntimeException>unchecked(e);
-                }
+                });
             }
         });
         Expression normalized = normalized(resolved);
@@ -228,7 +194,17 @@ public final class KeyExpressions {
         return normalized;
     }
 
-    private static boolean hasZone(Expression node, String zone) {
+    /** Calls Spark. Throws NotServed, with the first line of Spark's message, if Spark does not understand an expression. */
+    static Expression refusedIfUnknown(Callable<Expression> call) {
+        try {
+            return call.call();
+        } catch (Exception e) {
+            if (e instanceof AnalysisException) throw new NotServed(e.getMessage().lines().findFirst().orElse(e.toString()).strip());
+            throw KeyExpressions.<RuntimeException>unchecked(e);
+        }
+    }
+
+    static boolean hasZone(Expression node, String zone) {
         Option<String> own = ((TimeZoneAwareExpression) node).timeZoneId();
         return own.isDefined() && own.get().equals(zone);
     }
@@ -249,12 +225,12 @@ public final class KeyExpressions {
     }
 
     /** Returns the SQL text of a key, with columns named as in the table and without its name. */
-    private static String canonical(Expression resolved) {
+    static String canonical(Expression resolved) {
         return Expressions.sql((Expression) resolved.transform(Scala.replacing(node -> node instanceof AttributeReference column
                 ? column.withQualifier(Scala.seq(List.<String>of())) : null)));
     }
 
-    private static SQLConf confOf(SparkSession session) {
+    static SQLConf confOf(SparkSession session) {
         return ((org.apache.spark.sql.classic.SparkSession) session).sessionState().conf();
     }
 
@@ -264,7 +240,7 @@ public final class KeyExpressions {
     }
 
     /** Returns an expression whose casts that cannot fail have the same mode, since they have the same value in all modes. */
-    private static Expression normalized(Expression expression) {
+    static Expression normalized(Expression expression) {
         return (Expression) expression.transformUp(Scala.replacing(node -> node instanceof Cast cast && StoredFunctions.cannotFail(cast) && cast.evalMode() != EvalMode.LEGACY()
                 ? new Cast(cast.child(), cast.dataType(), cast.timeZoneId(), EvalMode.LEGACY()) : null));
     }
