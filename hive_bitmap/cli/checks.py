@@ -11,7 +11,7 @@ from dataclasses import asdict
 import click
 from rich.text import Text
 
-from hive_bitmap.cli.index_options import compression_option, encoding_option, split_names, type_option
+from hive_bitmap.cli.index_options import compression_option, encoding_option, split_keys, type_option
 from hive_bitmap.cli.invocation import Endpoint, messages
 from hive_bitmap.cli.output import format_option, print_records, print_reports
 from hive_bitmap.core.explaining.measures import seconds, size
@@ -33,7 +33,7 @@ ESTIMATE_FIELDS = (
 
 @click.command()
 @click.argument("table")
-@click.argument("columns", nargs=-1, required=True, type=split_names)
+@click.argument("columns", nargs=-1, required=True, type=split_keys)
 @type_option
 @encoding_option
 @compression_option

@@ -29,6 +29,7 @@ COMPUTED = pa.schema(
         ("part", pa.string()),  # a scratch file in the same folder; empty for a file without rows
         ("reason", pa.string()),  # why the columns could not be read; empty if they were
         ("failed", pa.list_(pa.string())),  # the names of the expressions that fail for at least one row
+        ("seconds", pa.float64()),  # how long tasks took for the file
     ]
 )
 
@@ -74,6 +75,11 @@ class KeyReader:
             column = KeyColumn(expression.alias, expression.type)
             columns.append(as_keys(converted(read[expression.name], column), expression.sql))
         return pa.Table.from_arrays(columns, names=list(definition.column_names))
+
+
+def seconds_by_path(folder: str) -> dict[str, float]:
+    """Return how long tasks took to compute the keys of each base file. The keys lie in `folder`."""
+    return {path: values["seconds"] for path, (_, values) in read_list(f"{folder}/{LIST}").items()}
 
 
 def _parts(definition: Definition, folder: str, path: str) -> tuple[pq.ParquetFile, ...]:

@@ -30,6 +30,7 @@ from hive_bitmap.core import stores
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import shard
 from hive_bitmap.core.index.definition import BUCKET, OFFSET, Definition
+from hive_bitmap.core.indexing.computed_keys import KeyReader
 from hive_bitmap.core.indexing.group_indexing import index_rows
 from hive_bitmap.core.indexing.staged_values import ReadOptions
 from hive_bitmap.errors import FileChanged, Undecodable
@@ -142,7 +143,7 @@ FEWEST_BLOCKS = 4  # minimum of a sample: fewer blocks do not show how many bloc
 class FooterItem:
     """Work item of a task: the footer of a base file.
 
-    `columns` has the key columns of each index.
+    `columns` has the columns of each index that its keys are, or are computed from.
     """
 
     path: str
@@ -311,11 +312,11 @@ class _ValueCounts:
 
 def _index_rows(item: SampleItem) -> Iterator[tuple[pa.Table, _ValueCounts]]:
     format = item.read_options.file_format()
-    columns = item.read_options.key_columns(item.definition.columns)
     for path, block in item.blocks:
         handle = format.open_file(path)
-        keys = format.key_columns(handle, block, columns)
-        rows = index_rows(item.definition, keys, path, int(format.blocks(handle).offset[block]))
+        blocks = format.blocks(handle)
+        keys = KeyReader.of(item.definition, item.read_options, path, handle, blocks).block(block)
+        rows = index_rows(item.definition, keys, path, int(blocks.offset[block]))
         yield rows, _count_values(keys.column(0), item.values)
 
 

@@ -11,6 +11,7 @@ Fingerprints are taken before Spark starts to read, so that a change of a file d
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import groupby
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 FILE, REASON = "hive_bitmap file", "hive_bitmap reason"
 FAILS = " fails"  # what `KeyExpressions.java` adds to the name of a key
-PARTS = "path string, part string, reason string, failed array<string>"
+PARTS = "path string, part string, reason string, failed array<string>, seconds double"
 MOST_ROWS = 1 << 16  # rows that are sent to Spark at a time
 _NAMES = pa.list_(pa.string())
 
@@ -153,12 +154,17 @@ def write(batches: Iterable[pa.RecordBatch], names: Sequence[str], folder: str) 
     """Inside a task: write the keys of each file to a scratch file.
 
     Yield a row for each base file: its path; the name of its scratch file, "" if no values were written; why its
-    columns could not be read, "" if they were; and the names of the expressions that fail for at least one of its rows.
+    columns could not be read, "" if they were; the names of the expressions that fail for at least one of its rows;
+    and the seconds since the last file.
     """
-    schema = pa.schema([("path", pa.string()), ("part", pa.string()), ("reason", pa.string()), ("failed", _NAMES)])
+    texts = [(name, pa.string()) for name in ("path", "part", "reason")]
+    schema = pa.schema([*texts, ("failed", _NAMES), ("seconds", pa.float64())])
+    started = time.perf_counter()
     for path, runs in groupby(_runs(batches), key=lambda run: run[0]):
         part, reason, failed = _write_file((rows for _, rows in runs), names, folder)
-        yield pa.RecordBatch.from_pylist([{"path": path, "part": part, "reason": reason, "failed": failed}], schema)
+        seconds, started = time.perf_counter() - started, time.perf_counter()
+        row = {"path": path, "part": part, "reason": reason, "failed": failed, "seconds": seconds}
+        yield pa.RecordBatch.from_pylist([row], schema)
 
 
 def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:

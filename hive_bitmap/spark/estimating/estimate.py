@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,9 @@ import numpy.typing as npt
 from hive_bitmap.core import stores
 from hive_bitmap.core.explaining.measures import seconds, size
 from hive_bitmap.core.explaining.reports import Report, Reports
+from hive_bitmap.core.formats import LAYOUTS
 from hive_bitmap.core.index.definition import Definition, define
-from hive_bitmap.core.index.key_columns import require_keys
+from hive_bitmap.core.indexing import computed_keys
 from hive_bitmap.core.indexing.staged_values import ReadOptions
 from hive_bitmap.core.listings.file_listing import format_of, require_plain_options
 from hive_bitmap.core.planning import settings
@@ -48,8 +50,9 @@ from hive_bitmap.core.samples.sampling import (
 from hive_bitmap.core.samples.verdict import Candidate, Queries, verdict
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import InvalidProperty
-from hive_bitmap.spark.building import staging
+from hive_bitmap.spark.building import key_expressions, staging
 from hive_bitmap.spark.building.file_groups import GROUP_BYTES, count_shards
+from hive_bitmap.spark.building.key_expressions import SparkKey
 from hive_bitmap.spark.metastore import metastore, permission, session_settings
 from hive_bitmap.spark.metastore.base_files import Source, sources
 from hive_bitmap.spark.tasks.children import Died
@@ -88,9 +91,10 @@ def samples(spark: SparkSession, items: Sequence[SampleItem]) -> list[Sample]:
 class Estimate(Report):
     """The estimate of one index.
 
-    `columns` are in the order of the table. `files` and `rows` are the numbers of the table's files and rows,
-    `blocks_total` is the number of its blocks with rows. `distinct_keys`, counted in the sampled blocks, is a lower
-    bound. `index_bytes` is the size of shards and cardinalities, `base_bytes` the size of all files of the table.
+    `columns` are in the order of the table; then come keys that are expressions, with their names. `files` and `rows`
+    are the numbers of the table's files and rows, `blocks_total` is the number of its blocks with rows.
+    `distinct_keys`, counted in the sampled blocks, is a lower bound. `index_bytes` is the size of shards and
+    cardinalities, `base_bytes` the size of all files of the table.
     `seconds` is the time that the tasks of a build would take. `usefulness` is a sentence on what an equality predicate
     would skip.
 
@@ -174,7 +178,7 @@ class _Footers:
 def estimate(
     spark: SparkSession,
     table: str,
-    columns: Sequence[str | Sequence[str]],
+    columns: Sequence[SparkKey | Sequence[SparkKey]],
     *,
     type: str = "BITMAP",
     encoding: str = "gap",
@@ -185,38 +189,65 @@ def estimate(
     """Estimate the size, build time and usefulness of indexes.
 
     `columns` has an item for each index, as in `build`. The footers of all files are read, and a sample of the blocks
-    is indexed: the share `sample` of all blocks, but at least four blocks. Each index is estimated as if it were built
-    alone. An index that is built together with large indexes may have more shards. `values` maps a column name in lower
-    case to some values, as text, that queries compare the column with; for an index of this column alone, the shares of
-    these values are estimated too. Raise NotFound, Unsupported or InvalidProperty as `build` does.
+    is indexed: the share `sample` of all blocks, but at least four blocks. Keys that are expressions are computed for
+    the files of these blocks. Each index is estimated as if it were built alone. An index that is built together with
+    large indexes may have more shards. `values` maps a column name in lower case, or an expression as Spark resolves
+    it, to some values, as text, that queries compare it with; for an index of this key alone, the shares of these
+    values are estimated too. Raise NotFound, Unsupported or InvalidProperty as `build` does.
     """
     if not 0 < sample <= 1:
         raise InvalidProperty(f"sample is {sample}, but must be a share of the blocks above 0 and at most 1")
     base = metastore.describe(spark, table)
-    read_options = ReadOptions(format_of(base), base.columns, metastore.time_zone(spark))
+    options = ReadOptions(format_of(base), base.columns, metastore.time_zone(spark))
     require_plain_options(base)
-    items = [[item] if isinstance(item, str) else list(item) for item in columns]
-    require_keys(base, [name for item in items for name in item])
+    items = key_expressions.resolved_items(spark, base, columns)
     definitions = [define(base, item, type=type, encoding=encoding, compression=compression) for item in items]
-    keys = sorted({name for definition in definitions for name in definition.column_names})
+    keys = sorted({column.name for definition in definitions for column in definition.source_columns})
     permission.require_reading(spark, base, keys, "an estimate")
-    base_files = sources(spark, base)
-    with staging.in_scratch(spark, base, base_files, definitions) as staged:
-        options = replace(read_options, staging=staged)
-        return _estimates(spark, base_files, definitions, options, sample, values or {}, _queries(spark, base))
+    files, queries = sources(spark, base), _queries(spark, base)
+    with ExitStack() as stack:
+        if format_of(base) in LAYOUTS:  # Spark reads also what shows their blocks
+            staged = stack.enter_context(staging.in_scratch(spark, base, files, definitions))
+            options = replace(options, staging=staged)
+        footers = _read_footers(spark, files, definitions, options)
+        blocks_of = [_sampled_blocks(footers, number, sample, queries.cores) for number in range(len(definitions))]
+        computed = [] if options.staging else _computed_files(files, footers, definitions, blocks_of)
+        if computed:
+            staged = stack.enter_context(staging.in_scratch(spark, base, computed, definitions))
+            options = replace(options, staging=staged)
+        return _estimates(spark, footers, blocks_of, definitions, options, values or {}, queries)
+
+
+def _computed_files(
+    base_files: Sequence[Source],
+    footers: _Footers,
+    definitions: Sequence[Definition],
+    blocks_of: Sequence[Sequence[Longs]],
+) -> list[Source]:
+    """Return the files with sampled blocks of indexes with keys that are expressions.
+
+    `blocks_of` has the sampled blocks of each index, for each task.
+    """
+    paths = {
+        footers.paths[footers.file[block]]
+        for definition, tasks in zip(definitions, blocks_of, strict=True)
+        for blocks in tasks
+        for block in blocks
+        if definition.expressions
+    }
+    chosen = (replace(each, files=tuple(file for file in each.files if file.path in paths)) for each in base_files)
+    return [each for each in chosen if each.files]
 
 
 def _estimates(
     spark: SparkSession,
-    base_files: Sequence[Source],
+    footers: _Footers,
+    blocks_of: Sequence[Sequence[Longs]],
     definitions: Sequence[Definition],
     options: ReadOptions,
-    sample: float,
     values: Mapping[str, Collection[str]],
     queries: Queries,
 ) -> list[Estimate]:
-    footers = _read_footers(spark, base_files, definitions, options)
-    blocks_of = [_sampled_blocks(footers, number, sample, queries.cores) for number in range(len(definitions))]
     work = [
         [
             replace(_item(footers, options, definition, number, blocks), values=_values_of(definition, values))
@@ -226,10 +257,27 @@ def _estimates(
     ]
     measured = iter(samples(spark, [item for items in work for item in items]))
     sampled = [[next(measured) for _ in items] for items in work]
+    computing = _computing_seconds(footers, definitions, options)
     return Reports(
-        _estimate(definition, number, footers, sampled[number], queries)
+        _estimate(definition, number, footers, sampled[number], computing[number], queries)
         for number, definition in enumerate(definitions)
     )
+
+
+def _computing_seconds(footers: _Footers, definitions: Sequence[Definition], options: ReadOptions) -> list[float]:
+    """Estimate for each index how long tasks would compute its keys that are expressions.
+
+    The time that they took for the sampled files is scaled up by the rows. An index takes the share of it that the
+    columns of its expressions have among those of all.
+    """
+    sources = {column for definition in definitions for e in definition.expressions for column in e.columns}
+    if not sources or not options.staging:
+        return [0.0] * len(definitions)
+    taken = computed_keys.seconds_by_path(options.staging)
+    is_computed = np.isin(footers.file, [number for number, path in enumerate(footers.paths) if path in taken])
+    scale = int(footers.rows.sum()) / max(int(footers.rows[is_computed].sum()), 1)
+    shares = (len({column for e in definition.expressions for column in e.columns}) for definition in definitions)
+    return [sum(taken.values()) * scale * share / len(sources) for share in shares]
 
 
 def _read_footers(
@@ -240,7 +288,7 @@ def _read_footers(
     A file that cannot be read counts as a file without blocks.
     """
     files = [file for source in base_files for file in source.files]
-    columns = tuple(definition.columns for definition in definitions)
+    columns = tuple(definition.source_columns for definition in definitions)
     read = footers(spark, [FooterItem(file.path, columns, options) for file in files])
     filled = [np.flatnonzero(rows) for rows, _ in read]
     none = [np.zeros(0, np.int64)]
@@ -274,7 +322,7 @@ def _sampled_blocks(footers: _Footers, index: int, sample: float, cores: int) ->
 
 
 def _values_of(definition: Definition, values: Mapping[str, Collection[str]]) -> tuple[str, ...]:
-    names = [name.lower() for name in definition.column_names]
+    names = [*(c.name.lower() for c in definition.plain_columns), *(e.canonical for e in definition.expressions)]
     return tuple(sorted(values.get(names[0], ()))) if len(names) == 1 else ()
 
 
@@ -302,7 +350,12 @@ def _queries(spark: SparkSession, base: Table) -> Queries:
 
 
 def _estimate(
-    definition: Definition, index: int, footers: _Footers, samples: Sequence[Sample], queries: Queries
+    definition: Definition,
+    index: int,
+    footers: _Footers,
+    samples: Sequence[Sample],
+    computing: float,
+    queries: Queries,
 ) -> Estimate:
     workers = max(1, min(footers.shards, queries.cores))
     base = BaseTable(len(footers.rows), int(footers.size[index].sum()), footers.shards, workers)
@@ -314,14 +367,14 @@ def _estimate(
     if key_spread is not None and rare_rows is not None:  # a few of many blocks do not show how rare a key is
         rare_rows = min(rare_rows, key_spread.of_rows)
     return Estimate(
-        columns=definition.column_names,
+        columns=definition.key_texts,
         encoding=definition.encoding,
         blocks_sampled=sum(sample.blocks for sample in samples),
         blocks_total=base.blocks,
         distinct_keys=max((sample.keys for sample in samples), default=0),
         index_bytes=bytes_of_index,
         base_bytes=footers.bytes,
-        seconds=build_seconds(base, samples),
+        seconds=build_seconds(base, samples) + computing / workers,
         usefulness=usefulness(base, samples, key_spread),
         files=len(footers.paths),
         rows=rows,

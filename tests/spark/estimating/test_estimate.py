@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import functions as f
 
 from bench.data import prepare
 from hive_bitmap.core.samples.sampling import FEWEST_BLOCKS
@@ -86,6 +87,25 @@ def test_sizes_of_sorted_and_of_many_keys_are_within_30_percent(
     if kind != "plain":
         found += compare(spark, "t", MANY_KEYS, **KINDS[kind])
     assert [each for each in found if abs(each[1] - each[2]) > max(0.3 * each[2], 4000)] == []
+
+
+def test_keys_by_expression_are_computed_for_the_sample(spark: SparkSession, database: str, many: Path) -> None:
+    make(spark, "t", many)
+    keys = ["pmod(scattered, 97) AS rest", "xxhash64(id) AS h", "substring(text, 1, 2) AS prefix", "letter"]
+    found = compare(spark, "t", keys)
+    assert [each for each in found if abs(each[1] - each[2]) > max(0.3 * each[2], 4000)] == []
+    rest, hashed, prefix, letter = estimate(spark, "t", keys, sample=0.1)
+    assert rest.distinct_keys == 97 and hashed.distinct_keys > 10_000 and 200 < prefix.distinct_keys <= 257
+    assert rest.columns == ("pmod(scattered, 97) AS rest",) and "rare key" in rest.verdict
+    assert "own" in hashed.verdict or "not worth" in hashed.verdict
+    assert letter.seconds < rest.seconds
+    root = spark.sql("DESCRIBE DATABASE EXTENDED " + database).where("info_name = 'Location'").collect()[0][1]
+    before = sorted(Path(root.removeprefix("file:")).rglob("*"))
+    (both,) = estimate(spark, "t", [["letter", f.pmod("scattered", f.lit(3)).alias("third")]])
+    assert both.distinct_keys == 52 * 3
+    with pytest.raises(Unsupported, match="is not among the functions"):
+        estimate(spark, "t", ["upper(text) AS upper"])
+    assert sorted(Path(root.removeprefix("file:")).rglob("*")) == before
 
 
 def test_usefulness_says_what_an_equality_skips(spark: SparkSession, database: str, many: Path) -> None:
