@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hive_bitmap.core import stores
+from hive_bitmap.core.columns import KeyExpression, KeyText
 from hive_bitmap.core.explaining.measures import seconds
 from hive_bitmap.core.index.definition import Definition, define
 from hive_bitmap.core.listings.file_listing import format_of
@@ -21,6 +23,7 @@ from hive_bitmap.spark.advising.index_set import PossibleIndex, Step, UnchosenIn
 from hive_bitmap.spark.advising.observed import Observed, Shape, Tally
 from hive_bitmap.spark.advising.proposals import Advice, LeftOut, Proposal, UnusedIndex, named
 from hive_bitmap.spark.advising.useful_columns import Columns, useful_sets
+from hive_bitmap.spark.building import key_expressions
 from hive_bitmap.spark.estimating.estimate import Estimate, estimate
 from hive_bitmap.spark.jvm_bridge import bridge
 from hive_bitmap.spark.maintaining.show import show
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
 UNKNOWN_BYTES = 1 << 40  # assumed if Spark knows a query's bytes only after listing files: rather many
 MOST_ESTIMATED = 2  # indexes to estimate for each index that the set may have
+MOST_NAME = 60  # characters of the name of an expression
 MOST_LEFT_OUT = 10  # reasons for indexes that are not proposed
 NOTHING_SEEN = (
     "no query has been seen: enable indexes (hive_bitmap.enable), run your queries and ask again in the same "
@@ -51,19 +55,26 @@ class _TableQueries:
 
     @property
     def indexed(self) -> list[Columns]:
-        return [frozenset(name.lower() for name in index.definition.key_names) for index in self.indexes]
+        return [_keys(index.definition) for index in self.indexes]
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Candidate:
     """An index that could serve queries.
 
-    `columns` are its columns in lower case. `bytes` is how much the queries have read without this index.
+    `columns` are its keys: names of columns in lower case, and expressions. `bytes` is how much the queries have read
+    without this index.
     """
 
     definition: Definition
     columns: Columns
     bytes: int
+
+
+def _keys(definition: Definition) -> Columns:
+    return frozenset(
+        (*(c.name.lower() for c in definition.plain_columns), *(e.canonical for e in definition.expressions))
+    )
 
 
 def advise(
@@ -157,7 +168,7 @@ def _choose(
     that cannot be estimated are added to `notes`.
     """
     impossible: list[tuple[str, tuple[str, ...], str]] = []
-    candidates = [(candidate, table) for table in tables for candidate in _candidates(table, impossible)]
+    candidates = [(candidate, table) for table in tables for candidate in _candidates(spark, table, impossible)]
     candidates.sort(
         key=lambda pair: (len(pair[0].columns), -pair[0].bytes, pair[0].definition.full_table, pair[0].definition.name)
     )
@@ -172,8 +183,8 @@ def _choose(
         if not of_table:
             continue
         try:
-            columns = [candidate.definition.column_names for candidate in of_table]
-            estimates = estimate(spark, table.base.spark_name, columns, values=_values(table.shapes))
+            keys = [_keys_to_create(candidate.definition) for candidate in of_table]
+            estimates = estimate(spark, table.base.spark_name, keys, values=_values(table.shapes))
         except HiveBitmapError as e:
             notes.append(f"table {table.base.full_name} was not estimated: {e}")
             continue
@@ -185,7 +196,7 @@ def _choose(
     reasons = [_reason(index, definitions, limit, times) for index in unchosen] + impossible
     for candidate, table in candidates[most:]:
         why = f"not estimated: only {most} indexes are, those with the fewest columns and the largest reads first"
-        reasons.append((table.base.full_name, candidate.definition.column_names, why))
+        reasons.append((table.base.full_name, candidate.definition.key_texts, why))
     return [_proposal(step, definitions) for step in steps], list(_by_reason(reasons))
 
 
@@ -201,7 +212,13 @@ def _by_reason(reasons: Iterable[tuple[str, tuple[str, ...], str]]) -> Iterator[
         yield LeftOut(table=table, columns=tuple(indexes), why=why)
 
 
-def _candidates(table: _TableQueries, impossible: list[tuple[str, tuple[str, ...], str]]) -> Iterator[_Candidate]:
+def _keys_to_create(definition: Definition) -> list[str | KeyExpression]:
+    return [*(column.name for column in definition.plain_columns), *definition.expressions]
+
+
+def _candidates(
+    spark: SparkSession, table: _TableQueries, impossible: list[tuple[str, tuple[str, ...], str]]
+) -> Iterator[_Candidate]:
     """Yield the indexes that could serve queries of a table.
 
     For each index that cannot be created, a tuple (table, columns, reason) is added to `impossible`.
@@ -214,7 +231,7 @@ def _candidates(table: _TableQueries, impossible: list[tuple[str, tuple[str, ...
     taken = {index.definition.name for index in table.indexes}
     for columns, unserved in sorted(read.items(), key=lambda item: sorted(item[0])):
         try:
-            definition = define(table.base, sorted(columns))
+            definition = define(table.base, _resolved(spark, table.base, sorted(columns)))
             if definition.name not in taken:
                 yield _Candidate(definition=definition, columns=columns, bytes=unserved)
                 continue
@@ -222,6 +239,27 @@ def _candidates(table: _TableQueries, impossible: list[tuple[str, tuple[str, ...
         except HiveBitmapError as e:  # the type cannot be a key, or the table has changed since
             why = f"it cannot be created: {e}"
         impossible.append((table.base.full_name, tuple(sorted(columns)), why))
+
+
+def _resolved(spark: SparkSession, base: Table, keys: Sequence[str]) -> list[str | KeyExpression]:
+    """Return keys to define an index with. An expression gets a name.
+
+    Raise Unsupported for an expression that cannot be a key.
+    """
+    columns = {column.name.lower() for column in (*base.columns, *base.partition_columns)}
+    named = (key if key in columns else KeyText(key, _name(key, columns)) for key in keys)
+    return key_expressions.resolved(spark, base, list(named))
+
+
+def _name(sql: str, taken: Collection[str]) -> str:
+    """Return a name for an expression.
+
+    >>> _name("date_trunc('HOUR', ts)", ["ts"])
+    'date_trunc_hour_ts'
+    """
+    words = re.findall(r"[a-z0-9]+", sql.lower())
+    name = re.sub(r"^(?=[0-9])|^hive_bitmap", "key_", "_".join(words))[:MOST_NAME]
+    return f"{name}_key" if name in taken else name
 
 
 def _workload(spark: SparkSession, table: _TableQueries, estimates: Mapping[Columns, Estimate]) -> Workload:
@@ -270,7 +308,7 @@ def _proposal(step: Step, definitions: Mapping[tuple[str, Columns], Definition])
     created = [definitions[table, columns] for columns in step.sorted_indexes]
     return Proposal(
         table=table,
-        columns=tuple(definition.column_names for definition in created),
+        columns=tuple(definition.key_texts for definition in created),
         queries=step.queries,
         bytes_saved=step.gain.bytes,
         seconds_saved=step.gain.seconds,
@@ -289,9 +327,7 @@ def _reason(
     arguments of `advise`.
     """
     step, table = index.step, index.step.workload.table
-    companions = [
-        definitions[table, columns].column_names for columns in step.sorted_indexes if columns != index.columns
-    ]
+    companions = [definitions[table, columns].key_texts for columns in step.sorted_indexes if columns != index.columns]
     saves = f"it would save {seconds(step.gain.seconds)} more" + (
         f", together with {named(companions)}" if companions else ""
     )
@@ -305,7 +341,7 @@ def _reason(
         why = "the proposed indexes already save its queries as much"
     else:
         why = "Spark alone is as quick: its queries select too many blocks, read too little or have too many keys"
-    return table, definitions[table, index.columns].column_names, why
+    return table, definitions[table, index.columns].key_texts, why
 
 
 def _spread_of_values(estimated: Estimate) -> Spread | None:
@@ -327,8 +363,9 @@ def _values(shapes: Mapping[Shape, Tally]) -> dict[str, set[str]]:
 
 
 def _statement(definition: Definition) -> str:
-    table, columns = f"{quote(definition.database)}.{quote(definition.table)}", map(quote, definition.column_names)
-    return f"CREATE INDEX {quote(definition.name)} ON TABLE {table} ({', '.join(columns)}) AS 'BITMAP'"
+    table = f"{quote(definition.database)}.{quote(definition.table)}"
+    keys = (*(quote(column.name) for column in definition.plain_columns), *map(str, definition.expressions))
+    return f"CREATE INDEX {quote(definition.name)} ON TABLE {table} ({', '.join(keys)}) AS 'BITMAP'"
 
 
 def _unused(spark: SparkSession, record: Observed, table: str | None) -> Iterator[UnusedIndex]:
@@ -352,7 +389,7 @@ def _unused(spark: SparkSession, record: Observed, table: str | None) -> Iterato
                 yield UnusedIndex(
                     table=full_table,
                     index=definition.name,
-                    columns=definition.column_names,
+                    columns=definition.key_texts,
                     index_bytes=status.index_bytes,
                     built=status.built,
                 )

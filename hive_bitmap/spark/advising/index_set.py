@@ -45,8 +45,8 @@ class PossibleIndex:
 class Workload:
     """The observed queries of a table, and the indexes that could serve them.
 
-    `shapes` has how often queries of each shape were seen. `indexed` has the columns of the existing indexes,
-    `possible` the indexes that could be created, by their columns. `sets` has sets of possible indexes to create
+    `shapes` has how often queries of each shape were seen. `indexed` has the keys of the existing indexes, `possible`
+    the indexes that could be created, by their keys. `sets` has sets of possible indexes to create
     together. The other fields cache computed gains.
     """
 
@@ -86,13 +86,14 @@ class Workload:
         """
         if not answers(shape, [*self.indexed, *indexes]):
             return Gain()
-        missing = [part for part in sets_to_look_up(shape) if not any(part <= index for index in self.indexed)]
-        useful = [index for index in indexes if any(part <= index for part in missing)]
+        indexed = [shape.columns_of(keys) for keys in self.indexed]
+        missing = [part for part in sets_to_look_up(shape) if not any(part <= index for index in indexed)]
+        useful = [index for index in indexes if any(part <= shape.columns_of(index) for part in missing)]
         gains = [
             self._looked_up(shape, frozenset(used))
             for number in range(1, min(len(missing), MOST_TOGETHER) + 1)
             for used in combinations(useful, number)
-            if all(any(part <= index for index in used) for part in missing)
+            if all(any(part <= shape.columns_of(index) for index in used) for part in missing)
         ]
         return max([Gain(), *gains], key=_worth)
 

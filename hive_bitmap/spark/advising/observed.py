@@ -50,21 +50,47 @@ class ColumnTest:
 
 
 @dataclass(frozen=True)
+class ExpressionTest:
+    """A use of a column through an expression that could be a key, and the test of the expression.
+
+    The queries use the `column` in no other way. `sql` is the expression. `kind` and `values` are those of its test;
+    the kind is OTHER if the queries only count by the expression.
+    """
+
+    column: str
+    sql: str
+    kind: Kind
+    values: int
+
+
+@dataclass(frozen=True)
 class Shape:
     """The kind of a query: its tests and aggregation, without values.
 
     Names are in lower case. `key_sets` are sets of columns: rows counted by the columns of each set answer the
-    aggregation. `key_sets` is None if the query has no aggregation, or an aggregation that counts do not answer.
+    aggregation. `key_sets` is None if the query has no aggregation, or an aggregation that counts do not answer. An
+    index of one of the `expressions` serves in place of an index of its column.
     """
 
     database: str
     table: str
     tests: tuple[ColumnTest, ...]
     key_sets: tuple[tuple[str, ...], ...] | None
+    expressions: tuple[ExpressionTest, ...] = ()
 
     @property
     def full_table(self) -> str:
         return f"{self.database}.{self.table}"
+
+    def columns_of(self, keys: Iterable[str]) -> frozenset[str]:
+        """Return the columns for which an index with these keys serves the shape.
+
+        >>> hour = ExpressionTest("ts", "date_trunc('HOUR', ts)", Kind.OTHER, 0)
+        >>> sorted(Shape("d", "t", (), (("ts",),), (hour,)).columns_of(["date_trunc('HOUR', ts)", "k"]))
+        ['k', 'ts']
+        """
+        columns = {expression.sql: expression.column for expression in self.expressions}
+        return frozenset(columns.get(key, key) for key in keys)
 
 
 @dataclass(kw_only=True)
@@ -185,7 +211,11 @@ def _shape(fields: Mapping[str, Any]) -> Shape:
     )
     sets = fields.get("key_sets")
     key_sets = None if sets is None else tuple(tuple(str(key).lower() for key in keys) for keys in sets)
-    return Shape(str(fields["database"]).lower(), str(fields["table"]).lower(), tests, key_sets)
+    expressions = tuple(
+        ExpressionTest(str(column).lower(), str(sql), Kind(kind), _count(values))
+        for column, sql, kind, values in fields.get("expressions", ())
+    )
+    return Shape(str(fields["database"]).lower(), str(fields["table"]).lower(), tests, key_sets, expressions)
 
 
 def _tally(fields: Mapping[str, Any]) -> Tally:

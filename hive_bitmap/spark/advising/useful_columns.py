@@ -1,6 +1,6 @@
-"""Determine the columns of indexes that would serve queries.
+"""Determine the keys of indexes that would serve queries.
 
-All functions are pure.
+A key is the name of a column in lower case, or the SQL of an expression. All functions are pure.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ IndexSet = frozenset[Columns]  # indexes of one table, each by its columns
 def useful_sets(shape: Shape, indexed: Collection[Columns]) -> set[IndexSet]:
     """Return sets of indexes that would serve a shape.
 
-    `indexed` are the columns of existing indexes. No set has an index whose columns are all in an existing index. An
-    aggregation may be answered by one index of several columns, or by several indexes together.
+    `indexed` are the keys of existing indexes. No set has an index whose columns are all in an existing index. An
+    aggregation may be answered by one index of several columns, or by several indexes together. Each set that serves
+    columns has another one beside it, if the queries use some of these through expressions: with the expressions.
     """
+    indexed = [shape.columns_of(keys) for keys in indexed]
     indexed_columns = frozenset[str]().union(*indexed)
     useful = {frozenset({frozenset((test.column,))}) for test in shape.tests if test.kind is not Kind.OTHER}
     if shape.key_sets is not None:
@@ -29,7 +31,12 @@ def useful_sets(shape: Shape, indexed: Collection[Columns]) -> set[IndexSet]:
         answering = {columns for columns in answering if columns and answers(shape, [*indexed, columns])}
         useful |= {frozenset({columns}) for columns in answering if not any(other < columns for other in answering)}
         useful.add(_separate_indexes(shape, indexed))
-    return {indexes for indexes in useful if indexes and all(_is_new(columns, indexed) for columns in indexes)}
+    useful |= {frozenset({frozenset((test.sql,))}) for test in shape.expressions if test.kind is not Kind.OTHER}
+    new = {
+        indexes for indexes in useful if indexes and all(_is_new(shape.columns_of(keys), indexed) for keys in indexes)
+    }
+    expressions = {test.column: test.sql for test in shape.expressions}
+    return new | {frozenset(frozenset(expressions.get(c, c) for c in keys) for keys in indexes) for indexes in new}
 
 
 def _separate_indexes(shape: Shape, indexed: Collection[Columns]) -> IndexSet:
@@ -54,10 +61,11 @@ def answers(shape: Shape, indexes: Collection[Columns]) -> bool:
     """Return whether these indexes can answer the aggregation of a shape.
 
     For each of `shape.key_sets`, a single index must have all columns of the set. Each tested column must be in some
-    index.
+    index. An expression in an index stands for its column.
     """
     if shape.key_sets is None:
         return False
+    indexes = [shape.columns_of(keys) for keys in indexes]
     tested = _tested(shape.tests) <= frozenset[str]().union(*indexes)
     return tested and all(any(frozenset(keys) <= index for index in indexes) for keys in shape.key_sets)
 
@@ -69,7 +77,9 @@ def narrowing(shape: Shape, columns: Columns) -> ColumnTest | None:
     """
     if len(columns) != 1:
         return None
-    return next((test for test in shape.tests if test.column in columns and test.kind is not Kind.OTHER), None)
+    of_expressions = (ColumnTest(test.sql, test.kind, test.values) for test in shape.expressions)
+    tests = (test for test in (*shape.tests, *of_expressions) if test.kind is not Kind.OTHER)
+    return next((test for test in tests if test.column in columns), None)
 
 
 def needed(shape: Shape) -> Columns:

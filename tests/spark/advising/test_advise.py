@@ -16,7 +16,7 @@ from hive_bitmap.errors import InvalidProperty, NotFound
 from hive_bitmap.spark.advising.advise import advise
 from hive_bitmap.spark.advising.proposals import Advice
 from hive_bitmap.spark.estimating.estimate import Estimate, estimate
-from tests.asking import indexed, under
+from tests.asking import indexed, under, used
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,6 +116,29 @@ def test_what_is_left_out_has_a_reason(tables: SparkSession, monkeypatch: pytest
     assert len(of_table(tables, times=10**9).proposals) == 2
     [array] = advise(tables, table="arrays").left_out
     assert array.columns == (("ks",),) and array.why.startswith("it cannot be created: ")
+
+
+def test_expressions_that_queries_use_are_proposed(
+    spark: SparkSession, database: str, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spark.sql(f"CREATE TABLE t (id BIGINT, day INT, K INT, s STRING) USING parquet LOCATION '{folder}'")
+    build_takes(monkeypatch, 0.001)
+    queries = (
+        "SELECT id % 10 AS rest, count(*) FROM t GROUP BY rest",
+        "SELECT substring(s, 6, 1) AS c, k, count(*) FROM t WHERE substring(s, 6, 1) <> '-' GROUP BY c, k",
+    )
+    with indexed(spark), under(spark, {"spark.sql.ansi.enabled": "true"}):
+        for query in queries:
+            spark.sql(query).collect()
+        found = of_table(spark)
+        keys = {index for one in found.proposals for index in one.columns}
+        assert ("(id % 10L) AS id_10l",) in keys and ("K", "substring(s, 6, 1) AS substring_s_6_1") in keys, str(found)
+        for one in found.proposals:
+            for statement in one.statements:
+                spark.sql(statement)
+        for query in queries:
+            assert used(spark, query) == [("t", "answered")], query
+        assert of_table(spark).proposals == ()
 
 
 def _folder(spark: SparkSession) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hive_bitmap.errors import NotFound
-from hive_bitmap.spark.advising.observed import ColumnTest, Kind, Shape, of_file, read
+from hive_bitmap.spark.advising.observed import ColumnTest, ExpressionTest, Kind, Shape, of_file, read
 
 HEAD = {"application": "a-1", "since": 1000.0, "until": 1060.0, "forgotten": 0}
 LINE: dict[str, Any] = {
@@ -39,6 +39,14 @@ def test_lines_add_up() -> None:
     assert shape == SHAPE
     assert (tally.queries, tally.bytes, tally.served, tally.columns["k"]) == (3, 150, 3, 6)
     assert (seen.queries, seen.uses["d.t", "k"], seen.since, seen.forgotten, seen.broken) == (6, 8, 900, 3, 0)
+
+
+def test_expressions_keep_their_case() -> None:
+    sql = "date_trunc('HOUR', ts)"
+    seen = read(lines(HEAD, {**LINE, "expressions": [["TS", sql, "in", 4]]}))
+    [shape] = seen.shapes
+    assert shape.expressions == (ExpressionTest("ts", sql, Kind.IN, 4),)
+    assert read(lines({**LINE, "expressions": [["ts", sql]]})).broken == 1
 
 
 @pytest.mark.parametrize(

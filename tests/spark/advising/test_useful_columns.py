@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hive_bitmap.spark.advising.observed import ColumnTest, Kind, Shape
+from hive_bitmap.spark.advising.observed import ColumnTest, ExpressionTest, Kind, Shape
 from hive_bitmap.spark.advising.useful_columns import (
     MOST_COLUMNS,
     MOST_TOGETHER,
@@ -56,6 +56,24 @@ def written(indexes: IndexSet) -> str:
 def test_sets(asked: Shape, indexed: list[str], sets: list[str]) -> None:
     found = useful_sets(asked, [frozenset(one) for one in indexed])
     assert sorted(map(written, found)) == sets
+
+
+def test_an_expression_serves_in_place_of_its_column() -> None:
+    hour = "date_trunc('HOUR', ts)"
+    tested = ExpressionTest("ts", hour, Kind.EQUALITY, 1)
+    other = ColumnTest("ts", Kind.OTHER, 0)
+    by_hour, by_column = frozenset({hour}), frozenset({"ts"})
+    narrowed = Shape("d", "t", (other,), None, (tested,))
+    assert useful_sets(narrowed, []) == {frozenset({by_hour})}
+    assert narrowing(narrowed, by_hour) == ColumnTest(hour, Kind.EQUALITY, 1)
+    assert narrowing(narrowed, by_column) is None
+    grouped = Shape("d", "t", (other,), (("ts", "k"),), (ExpressionTest("ts", hour, Kind.OTHER, 0),))
+    assert useful_sets(grouped, []) == {frozenset({frozenset({"ts", "k"})}), frozenset({frozenset({hour, "k"})})}
+    assert answers(grouped, [frozenset({hour, "k"})]) and answers(grouped, [frozenset({"ts", "k"})])
+    assert not answers(grouped, [by_hour, frozenset({"k"})])
+    for indexed in (by_hour, by_column, frozenset({hour, "k"})):
+        assert useful_sets(narrowed, [indexed]) == set()
+    assert not answers(Shape("d", "t", (), (("ts",),)), [by_hour])
 
 
 names = st.sets(st.sampled_from("abcdo"), max_size=3)

@@ -63,6 +63,13 @@ final class StoredFunctions {
         return null;
     }
 
+    /** Returns whether an expression can be stored. It makes no text of a reason. */
+    static boolean canStore(Expression expression) {
+        if (expression instanceof AttributeReference) return refusal(expression) == null;
+        List<Expression> children = Scala.list(expression.children());
+        return isListed(expression, children) && children.stream().allMatch(child -> child instanceof Literal || canStore(child));
+    }
+
     private static boolean isListed(Expression expression, List<Expression> children) {
         String name = name(expression);
         if (expression instanceof Cast cast) {

@@ -2,6 +2,7 @@ package hive_bitmap.catalyst.observing;
 
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import hive_bitmap.catalyst.keys.KeyExpressions;
 import java.io.IOException;
 import java.lang.ref.WeakReference;
 import java.nio.file.Path;
@@ -10,6 +11,7 @@ import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.function.LongSupplier;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.catalyst.QueryPlanningTracker;
@@ -28,6 +30,7 @@ public final class Application {
     private static final String LITERALS = "spark.hive_bitmap.advice_literals";
     private static final int RECORD_BYTES = 4 << 20;
     private static final long FILE_BYTES = 16L << 20;
+    private static final int MAX_POSSIBLE_KEYS = 4;
     private static final long FLUSH_MILLISECONDS = 60_000;
     private static final ThreadLocal<Planning> PLANNING = new ThreadLocal<>();
     private static volatile Application current;
@@ -72,23 +75,32 @@ public final class Application {
      *
      * @param first the first column of the scan's relation
      * @param keySets as in {@link QueryShape}
+     * @param possible expressions of the query that could be keys
      * @param bytes the bytes of the files that Spark would read, -1 if unknown
      * @param columns the columns that are read, {@code "*"} for all
      */
     public Observation observe(
-            CatalogTable table, Attribute first, List<Expression> conjuncts, List<List<String>> keySets, long bytes,
-            Collection<String> columns) {
+            CatalogTable table, Attribute first, List<Expression> conjuncts, List<List<String>> keySets,
+            List<KeyExpressions.Key> possible, long bytes, Collection<String> columns) {
         Map<ExprId, Observation> seen = seen();
-        return seen.computeIfAbsent(first.exprId(), id -> observed(table, conjuncts, keySets, bytes, columns));
+        return seen.computeIfAbsent(first.exprId(), id -> observed(table, conjuncts, keySets, possible, bytes, columns));
     }
 
     private Observation observed(
-            CatalogTable table, List<Expression> conjuncts, List<List<String>> keySets, long bytes, Collection<String> columns) {
+            CatalogTable table, List<Expression> conjuncts, List<List<String>> keySets, List<KeyExpressions.Key> possible, long bytes,
+            Collection<String> columns) {
         ColumnTests tested = new ColumnTests(conjuncts, keepsLiterals());
         List<ColumnTest> tests = tested.tests();
         if (tests.isEmpty() && keySets == null) return new Observation(metrics, queries, null, bytes);
-        QueryShape shape = new QueryShape(table.database(), table.identifier().table(), tests, keySets);
-        queries.add(shape, bytes, columns, tested.samples());
+        Map<String, Set<String>> samples = new HashMap<>(tested.samples());
+        List<KeyTest> keyTests = List.of();
+        if (!possible.isEmpty()) {
+            List<Expression> overKeys = conjuncts.stream().map(conjunct -> KeyExpressions.replaced(conjunct, possible)).toList();
+            ColumnTests testedKeys = new ColumnTests(overKeys, keepsLiterals());
+            keyTests = possible.stream().limit(MAX_POSSIBLE_KEYS).map(key -> KeyTest.of(key, testedKeys, samples)).toList();
+        }
+        QueryShape shape = new QueryShape(table.database(), table.identifier().table(), tests, keySets, keyTests);
+        queries.add(shape, bytes, columns, samples);
         return new Observation(metrics, queries, shape, bytes);
     }
 

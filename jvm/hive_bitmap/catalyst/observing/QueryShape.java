@@ -12,8 +12,9 @@ import java.util.List;
  * @param tests the tests of columns
  * @param keySets the sets of columns to count keys of, which answers the aggregation over the scan; null if there is no aggregation,
  *     or counts do not answer it
+ * @param expressions the expressions that could be keys in place of columns
  */
-record QueryShape(String database, String table, List<ColumnTest> tests, List<List<String>> keySets) {
+record QueryShape(String database, String table, List<ColumnTest> tests, List<List<String>> keySets, List<KeyTest> expressions) {
     private static final int OBJECT_BYTES = 100;
 
     /** Returns roughly the bytes that the shape takes in memory. */
@@ -23,6 +24,7 @@ record QueryShape(String database, String table, List<ColumnTest> tests, List<Li
         for (List<String> keys : keySets == null ? List.<List<String>>of() : keySets) {
             for (String key : keys) characters += key.length() + OBJECT_BYTES;
         }
+        for (KeyTest key : expressions) characters += key.column().length() + 2 * key.sql().length() + 2 * OBJECT_BYTES;
         return 2 * characters + OBJECT_BYTES;
     }
 
@@ -30,6 +32,10 @@ record QueryShape(String database, String table, List<ColumnTest> tests, List<Li
         line.put("database", database).put("table", table);
         ArrayNode all = line.putArray("tests");
         for (ColumnTest test : tests) test.writeTo(all);
+        if (!expressions.isEmpty()) {
+            ArrayNode keys = line.putArray("expressions");
+            for (KeyTest key : expressions) key.writeTo(keys);
+        }
         if (keySets == null) return;
         ArrayNode sets = line.putArray("key_sets");
         for (List<String> keys : keySets) {

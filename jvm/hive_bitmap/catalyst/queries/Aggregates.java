@@ -124,6 +124,14 @@ public final class Aggregates {
         }
     }
 
+    /** Returns the expressions of the aggregation over a scan, over columns of the scan. {@link #keySets} is not null. */
+    static List<Expression> expressions(Scan scan) {
+        Weighted weighted = Weighted.ofNothing(scan);
+        List<Expression> expressions = new ArrayList<>(weighted.grouping);
+        for (NamedExpression result : weighted.results) expressions.add((Expression) result);
+        return expressions;
+    }
+
     /** Thrown for an aggregation that cannot be computed from keys and weights. The message says why. */
     private static final class NotFromKeys extends RuntimeException {
         NotFromKeys(String reason) {

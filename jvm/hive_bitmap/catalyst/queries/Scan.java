@@ -3,6 +3,7 @@ package hive_bitmap.catalyst.queries;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import hive_bitmap.catalyst.keys.ImpliedKeys;
 import hive_bitmap.catalyst.keys.KeyExpressions;
+import hive_bitmap.catalyst.keys.PossibleKeys;
 import hive_bitmap.catalyst.lake.DeltaFiles;
 import hive_bitmap.catalyst.lake.IcebergFiles;
 import hive_bitmap.catalyst.lake.IcebergTables;
@@ -276,7 +277,15 @@ public final class Scan {
         if (!isOfSessionCatalog(table)) return; // advice names tables without their catalogs
         boolean all = columns.size() == Math.max(all().size(), table.schema().size()); // nested columns may have been pruned
         List<String> read = all ? List.of("*") : columns.stream().map(column -> column.name().toLowerCase(Locale.ROOT)).toList();
-        observation = application.observe(table, all().get(0), dataConjuncts(), dataColumns(keySets), bytes(), read);
+        observation = application.observe(table, all().get(0), dataConjuncts(), dataColumns(keySets), possibleKeys(keySets != null), bytes(), read);
+    }
+
+    /** Returns expressions of the query that could be keys; without those of the aggregation if it is not answered by keys. */
+    private List<KeyExpressions.Key> possibleKeys(boolean isAnswered) {
+        List<Expression> used = new ArrayList<>(dataConjuncts());
+        if (isAnswered) used.addAll(Aggregates.expressions(this));
+        List<String> partitionColumns = Scala.list(table.partitionColumnNames());
+        return PossibleKeys.of(used).stream().filter(key -> !partitionColumns.contains(key.tested().name())).toList();
     }
 
     /** Returns key sets without partition columns, which need no index. */
