@@ -31,7 +31,7 @@ type_option = click.option(
     type=click.Choice(TYPES, case_sensitive=False),
     default=TYPES[0],
     show_default=True,
-    help="BITMAP stores the rows of each key, COMPACT only its blocks.",
+    help="BITMAP stores the rows of each key, COMPACT only its blocks, AGGREGATE also sums for each file.",
 )
 encoding_option = click.option(
     "--encoding",

@@ -78,9 +78,8 @@ def _build(spark: SparkSession, rng: random.Random, table: Table) -> None:
     names = [*table.columns, "id"]
     for number in range(rng.randint(1, 3)):
         columns = rng.sample(names, rng.choice([1, 1, 2]) if len(names) > 1 else 1)
-        kind = (
-            {"type": "COMPACT"} if rng.random() < 0.2 else {"encoding": rng.choice(["gap", "plain", "ewah", "roaring"])}
-        )
+        listed = {"type": rng.choice(["COMPACT", "AGGREGATE"])}
+        kind = listed if rng.random() < 0.3 else {"encoding": rng.choice(["gap", "plain", "ewah", "roaring"])}
         hive_bitmap.build(spark, table.name, [columns], name=f"i{number}", **kind)
         table.story.append(f"index {columns} {kind}")
 

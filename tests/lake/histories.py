@@ -45,6 +45,8 @@ AGGREGATIONS = (
     "SELECT 1 FROM {source} WHERE {where} LIMIT 1",
     "SELECT count(*) FROM (SELECT * FROM {source} WHERE {where} LIMIT 7)",
     "SELECT {key}, sum(id), avg(id) FROM {source} WHERE {where} GROUP BY {key}",
+    "SELECT {key}, sum(id), avg(id), max(id), count(*) FROM {source} GROUP BY {key}",
+    "SELECT sum(id), min(id), count(id), count(*) FROM {source} WHERE {leaf}",
 )
 
 
@@ -184,6 +186,8 @@ class History:
         self.insert()
         self._run(f"CREATE INDEX ik ON TABLE {self.table} (k) AS 'BITMAP'")
         self._run(f"CREATE INDEX sd ON TABLE {self.table} (s, d) AS 'BITMAP'")
+        type = self.draw.choice(["BITMAP", "AGGREGATE"])
+        self._run(f"CREATE INDEX sums ON TABLE {self.table} (s) AS '{type}' IDXPROPERTIES ('aggregates'='sum(id)')")
 
     def step(self) -> None:
         """Do something to the table, or to an index."""
@@ -196,7 +200,7 @@ class History:
             (2, self.restore),
             (1, lambda: self._run(f"INSERT OVERWRITE {self.table} SELECT * FROM {self.table} WHERE id % 3 <> 0")),
             (3, self.columns),
-            (6, lambda: self._run(f"ALTER INDEX {self.draw.choice(['ik', 'sd'])} ON {self.table} REBUILD")),
+            (6, lambda: self._run(f"ALTER INDEX {self.draw.choice(['ik', 'sd', 'sums'])} ON {self.table} REBUILD")),
             (1, self.make_anew),
         ]
         weights = [weight for weight, _ in steps]

@@ -11,12 +11,21 @@ damaged and Spark counts the files. Spark also counts if Spark is faster (`count
 If rows of an index hold partial aggregates of other columns, `partial_sums` adds these up by key.
 
 A query may need only totals of a column with many keys, such as the number of distinct keys, or only its first groups.
-Then `key_merge` merges the sorted keys of all shards, and holds no list of keys. Otherwise the driver holds the keys of
-an answer, and the bytes of these keys have a limit (`hive_bitmap.answer_bytes`). The limit is checked three times: for
-an estimate during planning (`answer_size`), during counting (`tally.RunningCounts`), and in the JVM (`AnswerSize`). The
-JVM adds the keys that Spark counts in new files, and the resulting rows. Beyond the limit, `IndexAnswer` executes
-Spark's own aggregation, whose rows stay in the tasks. Answers that were too large are remembered until the index is
-built again.
+Then `key_merge` merges the sorted keys of all shards, and holds no list of keys (`first_groups`). Otherwise the driver
+holds the keys of an answer, and the bytes of these keys have a limit (`hive_bitmap.answer_bytes`). The limit is checked
+three times: for an estimate during planning (`answer_size`), during counting (`tally.RunningCounts`), and in the JVM
+(`AnswerSize`). The JVM adds the keys that Spark counts in new files, and the resulting rows. Beyond the limit,
+`IndexAnswer` executes Spark's own aggregation, whose rows stay in the tasks. Answers that were too large are remembered
+until the index is built again.
 """
 
-__all__ = ["answer_size", "count_budget", "extremes", "index_rows", "key_merge", "partial_sums", "tally"]
+__all__ = [
+    "answer_size",
+    "count_budget",
+    "extremes",
+    "first_groups",
+    "group_summaries",
+    "key_merge",
+    "partial_sums",
+    "tally",
+]

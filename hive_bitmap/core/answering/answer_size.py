@@ -169,7 +169,7 @@ def _sample(lookup: Lookup, part: IndexPart, keys: Sequence[str]) -> _Sample:
     path, size = part.shards[0]
 
     def read() -> _Sample:
-        for values, _ in shards.all_entries(path, size, fields, lambda stats: True):
+        for values, _ in shards.all_entries(path, size, fields, lambda stats: True, part.kind):
             return _Sample(_runs(values) / max(len(values[0]), 1), sum(map(_width, values)))
         return _Sample(0.0, 0.0)
 

@@ -17,15 +17,16 @@ from functools import partial
 
 from hive_bitmap.core.answering.answer_size import distinct_keys
 from hive_bitmap.core.answering.extremes import are_enough
-from hive_bitmap.core.answering.key_merge import Top, is_merged
-from hive_bitmap.core.answering.partial_sums import ANY_KEY
+from hive_bitmap.core.answering.first_groups import Top
+from hive_bitmap.core.answering.group_summaries import GroupSummary, is_summarized
+from hive_bitmap.core.answering.key_merge import is_merged
 from hive_bitmap.core.index import lookup as shards
 from hive_bitmap.core.index.shard import ROW_GROUP_ROWS
 from hive_bitmap.core.planning.prices import CLEARLY_CHEAPER
 from hive_bitmap.core.predicates.nodes import Constant, Or, Predicate, Unknown, columns_of, leaves_of
 from hive_bitmap.core.selecting.candidates import Lookup
 from hive_bitmap.core.selecting.key_matches import MatchingKeys, may_hold
-from hive_bitmap.core.selecting.lookup_units import IndexPart
+from hive_bitmap.core.selecting.lookup_units import ANY_KEY, IndexPart
 from hive_bitmap.core.selecting.select import matching_share, selected_share
 from hive_bitmap.errors import CorruptIndex
 
@@ -76,6 +77,7 @@ def count_cost(
     mergeable: Collection[str] = (),
     top: Top | None = None,
     measures: int = 0,
+    group_summary: GroupSummary | None = None,
 ) -> CountCost:
     """Compare counting through the index with counting by Spark.
 
@@ -84,13 +86,14 @@ def count_cost(
     seconds Spark waits for the store of the files. `extremes` are the columns (in lower case) of which only the
     smallest and the largest key are needed. `mergeable` are the columns (in lower case) of which not all groups are
     needed: if `top` is None, a summary is enough, otherwise the groups that `top` describes. If `measures` is not 0,
-    partial aggregates of that many columns are added up by key.
+    partial aggregates of that many columns are added up by key. If `keys` are the columns of `group_summary`, it says
+    what is enough.
     """
     if are_enough(lookups, keys, extremes):
         opened = sum(len(lookup.unit.parts[keys[0]].shards) for lookup in lookups)
         what = f"the statistics of {opened:,} shards are read"
         return _compared(opened * prices.shard, _rows(lookups), 1, cores, prices, waits, what)
-    if measures:
+    if measures and not is_merged(lookups, keys, mergeable, top):
         return _summed(lookups, keys, measures, cores, prices, waits)
     work = []
     for lookup in lookups:
@@ -107,7 +110,9 @@ def count_cost(
         what="these indexes are decoded",
     )
     if is_merged(lookups, keys, mergeable, top):
-        return _merged(lookups, keys[0], matching_keys, cores, prices, waits, top)
+        return _merged(lookups, keys, matching_keys, cores, prices, waits, top, measures)
+    if is_summarized(lookups, keys, group_summary):
+        return _merged(lookups, keys, matching_keys, cores, prices, waits, None, 0)
     most = compared(sum(_seconds(lookup, keys, read, read, prices) for lookup, _, read in work))
     if most.why_slower is None:
         return most
@@ -122,33 +127,35 @@ def count_cost(
 
 def _merged(
     lookups: Sequence[Lookup],
-    key: str,
+    keys: Sequence[str],
     matching_keys: MatchingKeys,
     cores: int,
     prices: CountPrices,
     waits: float,
     top: Top | None,
+    measures: int,
 ) -> CountCost:
     """Compare merging the sorted keys with counting by Spark.
 
-    The arguments are as in `count_cost`; `key` is the only grouping column. Spark's price includes grouping by many
+    The arguments are as in `count_cost`; one index has all `keys`. Spark's price includes grouping by many
     keys. If it does not matter which groups are returned (`top.is_any`), reading ends early. The price is then that of
     one row group of a shard, and of the index rows among which `top.rows` groups are probably found.
     """
-    seconds, grouped, read, columns = 0.0, 0.0, 0.0, {key}
+    seconds, grouped, read, columns = 0.0, 0.0, 0.0, set(keys)
     for lookup in lookups:
-        by_column, entries = _by_column(lookup.predicate), lookup.unit.parts[key].entries
+        by_column, entries = _by_column(lookup.predicate), lookup.unit.parts[keys[0]].entries
         columns |= set(by_column)
         selected = min((selected_share(lookup.unit, node, matching_keys) for node in by_column.values()), default=1.0)
         grouped += selected * int(lookup.unit.rows.sum())
-        share = _share_of_groups(lookup, key, by_column[key]) if set(by_column) == {key} else 1.0
-        seconds += share * entries * (prices.merged_bitmap if by_column else prices.merged_row)
+        share = _share_of_groups(lookup, keys[0], by_column[keys[0]]) if set(by_column) == {keys[0]} else 1.0
+        row = prices.merged_bitmap if by_column and not measures else prices.merged_row
+        seconds += share * entries * row * (len(keys) + measures)
         read += share * entries
     rows = _rows(lookups)
     if top is not None and top.is_any and grouped and read:
         seconds *= min((ROW_GROUP_ROWS + top.rows * rows / grouped) / read, 1.0)
-    by_spark = spark_seconds(rows, len(columns), cores, prices, waits) + grouped * prices.spark_row / cores
-    by_spark += distinct_keys(lookups, [key]) * prices.spark_key * grouped / max(rows, 1)
+    by_spark = spark_seconds(rows, len(columns) + measures, cores, prices, waits) + grouped * prices.spark_row / cores
+    by_spark += distinct_keys(lookups, keys) * prices.spark_key * grouped / max(rows, 1)
     slower = "Spark groups the rows in less time than the keys of these indexes are merged"
     return CountCost(seconds, by_spark, slower if seconds > CLEARLY_CHEAPER * by_spark else None)
 
@@ -235,7 +242,7 @@ def share_in_memory(lookups: Sequence[Lookup], keys: Sequence[str] = ()) -> floa
             for path, size in part.shards:
                 total += size
                 with suppress(CorruptIndex):  # its files are read whole
-                    in_memory += size * shards.share_in_memory(path, size, part.key)
+                    in_memory += size * shards.share_in_memory(path, size, part.key, part.kind)
     return in_memory / max(total, 1.0)
 
 

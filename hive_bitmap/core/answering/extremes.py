@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.core.answering.index_rows import COUNT
 from hive_bitmap.core.answering.tally import keys_of_group
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import lookup as shards
 from hive_bitmap.core.predicates.nodes import columns_of
 from hive_bitmap.core.selecting.candidates import Lookup
+from hive_bitmap.core.selecting.index_rows import COUNT
 from hive_bitmap.core.selecting.key_matches import MatchingKeys, may_hold
 from hive_bitmap.errors import CorruptIndex
 

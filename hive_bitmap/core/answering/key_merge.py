@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from threading import Lock
@@ -24,13 +23,22 @@ import pyarrow.compute as pc
 
 from hive_bitmap.core.answering.answer_size import distinct_keys
 from hive_bitmap.core.answering.extremes import index_covers
-from hive_bitmap.core.answering.index_rows import COUNT, INCONSISTENT, index_rows, summed
+from hive_bitmap.core.answering.first_groups import Top, first_by_sum, first_groups
+from hive_bitmap.core.answering.partial_sums import (
+    chosen_partials,
+    merge_sums,
+    of_row_group,
+    require_known,
+    require_sums,
+)
 from hive_bitmap.core.answering.tally import merge_counts
 from hive_bitmap.core.bitmaps import selection
 from hive_bitmap.core.index import lookup as shards
+from hive_bitmap.core.index.aggregate_columns import Aggregate, merged
 from hive_bitmap.core.parallel import ahead
 from hive_bitmap.core.predicates.nodes import TRUE, Predicate, columns_of
 from hive_bitmap.core.selecting.candidates import Lookup
+from hive_bitmap.core.selecting.index_rows import COUNT, INCONSISTENT, index_rows, summed
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
 from hive_bitmap.core.selecting.lookup_units import BlockNumbers, Longs, positions
 from hive_bitmap.core.selecting.select import select
@@ -41,27 +49,8 @@ FEW_KEYS = 10_000  # up to this many distinct keys, `tally` counts
 MOST_SHARDS = 128  # most shards that are merged; three row groups of each take some 6 MB
 READERS = 2  # threads that read the next row groups of shards during a merge
 MOST_ROWS = 1 << 30  # most rows of all units; their selections take a bit a row
-HELD_ROWS = 1 << 16  # groups that are collected before the last ones are dropped
 _UNSORTED = "its keys are not sorted"
 DISTINCT = "distinct keys"  # the last column of a summary
-
-
-@dataclass(frozen=True, kw_only=True)
-class Top:
-    """Which groups of a GROUP BY a query needs: `rows` groups, chosen by their counts.
-
-    `first` says which groups are needed: those with the most rows, those with the fewest rows, or any groups. `ties`
-    orders groups that have equally many rows: by the smallest key first, by the largest key first, or in any order.
-    """
-
-    rows: int
-    first: str = "most"  # or "fewest", "any"
-    ties: str = "any"  # or "smallest", "largest"
-
-    @property
-    def is_any(self) -> bool:
-        """Whether the query accepts any groups, so that counting may stop early."""
-        return self.first == "any"
 
 
 def is_merged(lookups: Sequence[Lookup], keys: Sequence[str], columns: Collection[str], top: Top | None = None) -> bool:
@@ -76,7 +65,7 @@ def is_merged(lookups: Sequence[Lookup], keys: Sequence[str], columns: Collectio
         return False
     [key] = keys
     parts = [lookup.unit.parts.get(key) for lookup in lookups]
-    if not all(part is not None and part.encoding for part in parts):
+    if not all(part is not None and part.counts for part in parts):
         return False
     held = [(part.key.name, shard) for part in parts if part is not None for shard in part.shards]
     rows = sum(int(lookup.unit.rows.sum()) for lookup in lookups)
@@ -90,26 +79,34 @@ def is_merged(lookups: Sequence[Lookup], keys: Sequence[str], columns: Collectio
         return False  # its files are read whole
 
 
-def merged_answer(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, top: Top | None) -> pa.Table:
-    """Count the matching rows by a key.
+def merged_answer(
+    lookups: Sequence[Lookup],
+    key: str,
+    matching_keys: MatchingKeys,
+    top: Top | None,
+    aggregates: Sequence[Aggregate] = (),
+) -> pa.Table:
+    """Count the matching rows by a key, and add up aggregates.
 
     If `top` is None, return a summary of the key (`summary`). Otherwise, return a few groups, among them the groups
-    that `top` asks for. `matching_keys` has the keys for which the leaves that Spark evaluates are TRUE. The lookups
-    must satisfy the conditions of `merged_counts`. Raises the errors of `merged_counts`. An answer that depends on
-    shards only is cached.
+    that `top` asks for. With `aggregates`, `top` asks for groups by a sum. `matching_keys` has the keys
+    for which the leaves that Spark evaluates are TRUE. The lookups must satisfy the conditions of `merged_counts`.
+    Raises the errors of `merged_counts`. An answer that depends on shards only is cached.
     """
     field = lookups[0].unit.parts[key].key.with_name(key)
 
     def compute() -> pa.Table:
         if top is not None and top.is_any:
             return some_groups(lookups, key, matching_keys, top.rows)
-        merged = merged_counts(lookups, key, matching_keys)
-        return summary(merged, field) if top is None else first_groups(merged, top, field)
+        counts = merged_counts(lookups, key, matching_keys, aggregates)
+        if top is not None and aggregates:
+            return first_by_sum(counts, top, field, aggregates)
+        return summary(counts, field) if top is None else first_groups(counts, top, field)
 
     if matching_keys:
         return compute()
     read = tuple((lookup.unit.paths, lookup.predicate, _shards_of(lookup, key)) for lookup in lookups)
-    return shards.cached((DISTINCT, read, key, field.type, top), compute)
+    return shards.cached((DISTINCT, read, key, field.type, top, tuple(aggregates)), compute)
 
 
 def _shards_of(lookup: Lookup, key: str) -> tuple[tuple[tuple[str, int], ...], ...]:
@@ -121,18 +118,21 @@ def _shards_of(lookup: Lookup, key: str) -> tuple[tuple[tuple[str, int], ...], .
     return tuple(lookup.unit.parts[name].shards for name in names)
 
 
-def merged_counts(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys) -> Iterator[pa.Table]:
-    """Count the matching rows of each key.
+def merged_counts(
+    lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, aggregates: Sequence[Aggregate] = ()
+) -> Iterator[pa.Table]:
+    """Count the matching rows of each key, and add up aggregates.
 
-    Each key is yielded once. The tables have the columns `key` (in lower case, in the Arrow type of the index) and
-    COUNT (int64). All keys of a table are larger than all keys of the preceding tables; NULL comes last. The predicate
-    of each lookup must be exact in every file, and the index of each lookup sorted by the key (`is_merged`).
-    `matching_keys` has the keys for which the leaves that Spark evaluates are TRUE. Raises CorruptIndex or
-    CorruptBitmap if an index is damaged, at the latest after the last table.
+    Each key is yielded once. The tables have the columns `key` (in lower case, in the Arrow type of the index), COUNT
+    (int64), and the stored columns of the `aggregates`, which the index of the key has if there are any. All keys of a
+    table are larger than all keys of the preceding tables; NULL comes last. The predicate of each lookup must be exact
+    in every file, and the index of each lookup sorted by the key (`is_merged`). `matching_keys` has the keys for which
+    the leaves that Spark evaluates are TRUE. Raises CorruptIndex or CorruptBitmap if an index is damaged, at the latest
+    after the last table.
     """
-    units = [_CountedUnit(lookup, key, matching_keys) for lookup in lookups]
+    units = [_CountedUnit(lookup, key, matching_keys, aggregates) for lookup in lookups]
     field = lookups[0].unit.parts[key].key.with_name(key)
-    yield from merge([unit.counted(shard) for unit in units for shard in unit.shards], field)
+    yield from merge([unit.counted(shard) for unit in units for shard in unit.shards], field, aggregates)
     for unit in units:
         unit.require_complete()
 
@@ -157,20 +157,31 @@ def some_groups(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys
     return taken
 
 
-def merge(runs: Sequence[Iterator[pa.Table]], field: pa.Field) -> Iterator[pa.Table]:
-    """Merge runs of sorted keys with their COUNTs, NULL last.
+def merge(
+    runs: Sequence[Iterator[pa.Table]],
+    field: pa.Field,
+    aggregates: Sequence[Aggregate] = (),
+    *,
+    distinct: bool = True,
+) -> Iterator[pa.Table]:
+    """Merge runs of sorted keys with their COUNTs and aggregates, NULL last.
 
     `field` is the column of the keys. A run yields tables of distinct keys in ascending order. A table may begin with
-    the last key of the preceding table.
+    the last key of the preceding table. If the tables have another key column after the first, the keys of the first
+    are not `distinct`.
     """
     with ThreadPoolExecutor(READERS) as pool:
-        sorted_runs = [_Run(ahead(run, pool)) for run in runs]
+        sorted_runs = [_Run(ahead(run, pool), distinct=distinct) for run in runs]
         while alive := [run for run in sorted_runs if run.table is not None]:
             bound = pc.min(pa.array([run.table[0][-1] for run in alive if run.table is not None], field.type))
             pieces = [piece for run in alive for piece in run.take_until(bound)]
-            yield pieces[0] if len(pieces) == 1 else merge_counts(pieces)
-    if nulls := sum(run.nulls for run in sorted_runs):
-        yield pa.table([pa.nulls(1, field.type), [nulls]], pa.schema([field, (COUNT, pa.int64())]))
+            yield pieces[0] if len(pieces) == 1 and distinct else _together(pieces, aggregates)
+    if nulls := [table for run in sorted_runs for table in run.nulls]:
+        yield _together(nulls, aggregates)
+
+
+def _together(tables: Sequence[pa.Table], aggregates: Sequence[Aggregate]) -> pa.Table:
+    return merge_sums(tables, aggregates) if aggregates else merge_counts(tables)
 
 
 class _CountedUnit:
@@ -181,8 +192,11 @@ class _CountedUnit:
     a predicate, else for each file. Without a predicate, neither offsets nor bitmaps are read.
     """
 
-    def __init__(self, lookup: Lookup, key: str, matching_keys: MatchingKeys) -> None:
+    def __init__(
+        self, lookup: Lookup, key: str, matching_keys: MatchingKeys, aggregates: Sequence[Aggregate] = ()
+    ) -> None:
         self._unit, self._key, self._part = lookup.unit, key, lookup.unit.parts[key]
+        self._aggregates = aggregates
         self._is_exact, self._expected = True, self._unit.rows
         self._covered, self._layout = self._unit.covered(self._part), selection.layout(self._unit.rows)
         self.counted: Callable[[tuple[str, int]], Iterator[pa.Table]]
@@ -207,22 +221,36 @@ class _CountedUnit:
 
     def _all_rows(self, shard: tuple[str, int]) -> Iterator[pa.Table]:
         paths = pa.array(self._unit.paths, pa.string())
-        for keys, buckets, _, cardinality in shards.counted_keys(*shard, self._part.key):
+        fields = [aggregate.field for aggregate in self._aggregates]
+        read = shards.counted_keys(*shard, self._part.key, self._part.kind, fields)
+        for keys, buckets, _, cardinality, stored in read:
             file = positions(buckets, paths)
             chosen = np.flatnonzero((file >= 0) & self._covered[file])
             self._add(file[chosen], cardinality[chosen])
-            yield _of_runs(keys, chosen, cardinality[chosen], self._key)
+            counted, run = _of_runs(keys, chosen, cardinality[chosen], self._key)
+            if self._aggregates:
+                stored = stored.take(pa.array(chosen))
+                require_known(stored, self._aggregates, cardinality[chosen])
+                added = merged(self._aggregates, stored, run)
+                require_sums(added, self._aggregates)
+                counted = pa.table([*counted.columns, *added.columns], [*counted.column_names, *added.column_names])
+            yield counted
 
     def _rows_of_keys(
         self, predicate: Predicate, matching_keys: MatchingKeys, shard: tuple[str, int]
     ) -> Iterator[pa.Table]:
         for rows in index_rows(self._unit, [self._key], predicate, matching_keys, [shard]):
             self._add(rows.block, rows.cardinality)
-            yield summed(rows, np.where(rows.true, rows.cardinality, 0), None)
+            if not self._aggregates:
+                yield summed(rows, np.where(rows.true, rows.cardinality, 0), None)
+                continue
+            stored = chosen_partials(rows, self._aggregates)
+            require_known(stored, self._aggregates, rows.cardinality[rows.true])
+            yield of_row_group(rows, stored, [self._key], None, self._aggregates)
 
     def _selected_rows(self, bits: Bits, shard: tuple[str, int]) -> Iterator[pa.Table]:
         numbers = BlockNumbers(self._unit, self._covered)
-        for group, (keys, buckets, offsets, _) in enumerate(shards.counted_keys(*shard, self._part.key)):
+        for group, (keys, buckets, offsets, _, _) in enumerate(shards.counted_keys(*shard, self._part.key)):
             blocks, rows = numbers.find(buckets, offsets)
             alive = self._expected[blocks] > 0
             blocks, rows = blocks[alive], rows[alive]
@@ -232,7 +260,7 @@ class _CountedUnit:
             [counts] = bitmaps.shared([bits], rows, self._layout.starts[blocks], self._layout.rows[blocks])
             self._add(blocks, counts)
             shared = np.flatnonzero(counts)
-            yield _of_runs(keys, rows[shared], counts[shared], self._key)
+            yield _of_runs(keys, rows[shared], counts[shared], self._key)[0]
 
     def _add(self, places: Longs, counts: Longs) -> None:
         """Add counts to the numbers of rows counted so far.
@@ -250,12 +278,13 @@ class _CountedUnit:
             raise CorruptIndex(INCONSISTENT)
 
 
-def _of_runs(keys: pa.Array, rows: Longs, counts: Longs, name: str) -> pa.Table:
+def _of_runs(keys: pa.Array, rows: Longs, counts: Longs, name: str) -> tuple[pa.Table, Longs]:
     """Add up the counts of neighbouring index rows that have the same key.
 
-    `keys` has the keys of a row group. `rows` has the positions in `keys` of the index rows to count, in ascending
-    order, and `counts` has their counts. In the result, the column of the keys is called `name`. A key is in the result
-    more than once if its rows are not neighbours.
+    Return the keys with their counts, and for each index row the position of its key among them. `keys` has the keys of
+    a row group. `rows` has the positions in `keys` of the index rows to count, in ascending order, and `counts` has
+    their counts. In the result, the column of the keys is called `name`. A key is in the result more than once if its
+    rows are not neighbours.
     """
     keys = keys if len(rows) == len(keys) else keys.take(pa.array(rows))
     changed = np.ones(len(keys), bool)
@@ -265,18 +294,19 @@ def _of_runs(keys: pa.Array, rows: Longs, counts: Longs, name: str) -> pa.Table:
         changed[1:] = differs.to_numpy(zero_copy_only=False) | (present[1:] != present[:-1])
     first = np.flatnonzero(changed)
     sums = np.add.reduceat(counts, first) if len(first) else counts
-    return pa.table({name: keys.take(pa.array(first)), COUNT: sums})
+    return pa.table({name: keys.take(pa.array(first)), COUNT: sums}), np.cumsum(changed) - 1
 
 
 class _Run:
     """The sorted keys of a shard.
 
-    `table` has the keys of one row group with their COUNTs. At the end of the shard, `table` is None. `nulls` is the
-    number of rows without a key, among the rows read so far.
+    `table` has the keys of one row group with their COUNTs. At the end of the shard, `table` is None. `nulls` has the
+    tables of rows without a key, among the rows read so far.
     """
 
-    def __init__(self, tables: Iterator[pa.Table]) -> None:
-        self._tables, self.nulls = tables, 0
+    def __init__(self, tables: Iterator[pa.Table], *, distinct: bool = True) -> None:
+        self._tables, self.nulls = tables, list[pa.Table]()
+        self._in_order = pc.less if distinct else pc.less_equal
         self._last: pa.Scalar | None = None
         self.table = self._next()
 
@@ -295,7 +325,7 @@ class _Run:
         for table in self._tables:
             if table[0].null_count:
                 present = table[0].is_valid()
-                self.nulls += int(pc.sum(table[COUNT].filter(pc.invert(present))).as_py())
+                self.nulls.append(table.filter(pc.invert(present)))
                 table = table.filter(present)
             if table.num_rows:
                 self._require_sorted(table[0])
@@ -304,7 +334,7 @@ class _Run:
 
     def _require_sorted(self, keys: pa.ChunkedArray) -> None:
         """Raise CorruptIndex unless keys ascend, in this table and from the preceding table."""
-        ascending = pc.all(pc.less(keys.slice(0, len(keys) - 1), keys.slice(1)), min_count=0).as_py()
+        ascending = pc.all(self._in_order(keys.slice(0, len(keys) - 1), keys.slice(1)), min_count=0).as_py()
         if not ascending or (self._last is not None and not pc.less_equal(self._last, keys[0]).as_py()):
             raise CorruptIndex(_UNSORTED)
         self._last = keys[-1]
@@ -338,43 +368,3 @@ def summary(merged: Iterable[pa.Table], field: pa.Field) -> pa.Table:
         kept.append((pa.scalar(None, field.type), nulls, 0))
     schema = pa.schema([field, (COUNT, pa.int64()), (DISTINCT, pa.int64())])
     return pa.table([pa.array([row[at] for row in kept], schema.types[at]) for at in range(len(schema))], schema)
-
-
-def first_groups(merged: Iterable[pa.Table], top: Top, field: pa.Field) -> pa.Table:
-    """Return a few groups, among them the groups that `top` asks for.
-
-    `merged` has all groups, as `merge` yields them. The result has at most twice as many groups as `top` asks for, and
-    in addition the group of NULL if there is one. The columns of the result are `field` (the key) and COUNT.
-    """
-    schema = pa.schema([field, (COUNT, pa.int64())])
-    held, nulls, worst = schema.empty_table(), schema.empty_table(), None
-    for table in merged:
-        table = table.cast(schema)
-        if not table[0][0].is_valid:
-            nulls = table
-            continue
-        if worst is not None:
-            table = table.filter((pc.greater_equal if top.first == "most" else pc.less_equal)(table[COUNT], worst))
-        held = pa.concat_tables([held, table])
-        if held.num_rows > HELD_ROWS + 2 * top.rows:
-            held, worst = _cut(held, top)
-    return pa.concat_tables([_cut(held, top)[0], nulls])
-
-
-def _cut(groups: pa.Table, top: Top) -> tuple[pa.Table, int | None]:
-    """Leave out groups that cannot be among the groups that `top` asks for.
-
-    Return the other groups, and the number of rows that the last of these groups has. Return None for this number if
-    there are fewer groups than needed.
-    """
-    if groups.num_rows < top.rows or not top.rows:
-        return (groups if top.rows else groups.slice(0, 0)), None
-    counts = groups[COUNT].to_numpy() if top.first == "most" else -groups[COUNT].to_numpy()
-    worst = int(np.partition(counts, len(counts) - top.rows)[len(counts) - top.rows])
-    ties = np.flatnonzero(counts == worst)
-    if top.ties != "any" and len(ties) > top.rows:
-        keys = groups[0].take(pa.array(ties)).combine_chunks()
-        order = "ascending" if top.ties == "smallest" else "descending"
-        ties = ties[pc.array_sort_indices(keys, order=order).to_numpy()]
-    kept = np.concatenate([np.flatnonzero(counts > worst), ties[: top.rows]])
-    return groups.take(pa.array(kept)), worst if top.first == "most" else -worst

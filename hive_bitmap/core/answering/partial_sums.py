@@ -14,22 +14,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.core.answering.index_rows import COUNT, GROUP, INCONSISTENT, IndexRows, index_rows
 from hive_bitmap.core.answering.tally import RunningCounts, grouped, require_small
 from hive_bitmap.core.index import lookup as shards
 from hive_bitmap.core.index.aggregate_columns import SUM_DIGITS, Aggregate, fitting, summable
 from hive_bitmap.core.planning.settings import ANSWER_BYTES
 from hive_bitmap.core.predicates.nodes import TRUE, Predicate
 from hive_bitmap.core.selecting.candidates import Lookup, restrict
+from hive_bitmap.core.selecting.index_rows import COUNT, GROUP, INCONSISTENT, IndexRows, index_rows
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
-from hive_bitmap.core.selecting.lookup_units import Flags, Longs, LookupUnit
+from hive_bitmap.core.selecting.lookup_units import ANY_KEY, Flags, Longs, LookupUnit
 from hive_bitmap.errors import CorruptIndex, Unsupported
 
-ANY_KEY = ""  # a unit has the index under this name, even if a query names no column of the index
 _CODE = "code"
 
 
-class TooWide(Unsupported):
+class NotSummed(Unsupported):
+    """An index does not have the sums of all rows."""
+
+
+class TooWide(NotSummed):
     """A sum has more digits than an index stores."""
 
 
@@ -97,7 +100,7 @@ def merge_sums(tables: Sequence[pa.Table], aggregates: Sequence[Aggregate]) -> p
     schema = tables[0].schema
     stored = {aggregate.field.name: aggregate for aggregate in aggregates}
     together = pa.concat_tables([table.select(schema.names) for table in tables]).combine_chunks()
-    _require_sums(together, aggregates)
+    require_sums(together, aggregates)
     functions = {COUNT: "sum"}
     for name, aggregate in stored.items():
         functions[name] = "sum" if aggregate.function == "count" else aggregate.function
@@ -112,11 +115,11 @@ def merge_sums(tables: Sequence[pa.Table], aggregates: Sequence[Aggregate]) -> p
         for column, field in zip(columns, schema, strict=True)
     ]
     sums = pa.Table.from_arrays(fitted, schema=schema)
-    _require_sums(sums, aggregates)
+    require_sums(sums, aggregates)
     return sums
 
 
-def _require_sums(rows: pa.Table, aggregates: Sequence[Aggregate]) -> None:
+def require_sums(rows: pa.Table, aggregates: Sequence[Aggregate]) -> None:
     """Raise TooWide if a sum is NULL although values were added."""
     for aggregate in aggregates:
         if aggregate.function == "sum":
@@ -163,15 +166,13 @@ def _all_sums(
     group = None if groups is None else np.array(groups, np.int64)[unit.file]
     sums = RunningSums(schema.empty_table(), limit, aggregates)
     in_blocks, unknown = np.zeros(len(unit.rows), np.int64), np.zeros(len(unit.paths), bool)
-    fields = [aggregate.field for aggregate in aggregates]
     for rows in index_rows(unit, list(keys) or [ANY_KEY], predicate, matching_keys):
         in_blocks += np.bincount(rows.block, rows.cardinality, len(in_blocks)).astype(np.int64)
-        chosen = np.flatnonzero(rows.true)
-        stored = shards.stored_columns(*rows.shard, rows.group, fields).take(pa.array(rows.number[chosen]))
+        chosen, stored = np.flatnonzero(rows.true), chosen_partials(rows, aggregates)
         is_unknown = _unknown(stored, aggregates, rows.cardinality[chosen])
         unknown[unit.file[rows.block[chosen[is_unknown]]]] = True
         if not unknown.any():
-            sums.add(_of_row_group(rows, chosen, stored, keys, group, aggregates))
+            sums.add(of_row_group(rows, stored, keys, group, aggregates))
     if (in_blocks > unit.rows).any() or (predicate == TRUE and (in_blocks != unit.rows).any()):
         raise CorruptIndex(INCONSISTENT)
     if unknown.any():
@@ -196,15 +197,34 @@ def _unknown(stored: pa.Table, aggregates: Sequence[Aggregate], rows: Longs) -> 
     return unknown
 
 
-def _of_row_group(
+def require_known(stored: pa.Table, aggregates: Sequence[Aggregate], rows: Longs) -> None:
+    """Raise NotSummed if the values of an aggregated column are unknown in an index row.
+
+    `stored` has the aggregates of the index rows, and `rows` the number of base rows of each. Raises CorruptIndex, too.
+    """
+    if _unknown(stored, aggregates, rows).any():
+        raise NotSummed("the values of some files are unknown")
+
+
+def chosen_partials(rows: IndexRows, aggregates: Sequence[Aggregate]) -> pa.Table:
+    """Return the aggregates of the index rows for whose keys the predicate is TRUE."""
+    fields = [aggregate.field for aggregate in aggregates]
+    return shards.stored_columns(*rows.shard, rows.group, fields).take(pa.array(rows.number[rows.true]))
+
+
+def of_row_group(
     rows: IndexRows,
-    chosen: Longs,
     stored: pa.Table,
     keys: Sequence[str],
     group: Longs | None,
     aggregates: Sequence[Aggregate],
 ) -> pa.Table:
-    """Add up the aggregates of the chosen rows of a row group; `stored` has a row for each of them."""
+    """Add up the aggregates of the index rows for whose keys the predicate is TRUE.
+
+    `stored` has the aggregates of these rows (`chosen_partials`). `group` has the number of each block's group; None
+    if groups of files are not added up separately.
+    """
+    chosen = np.flatnonzero(rows.true)
     run = rows.run[chosen] if keys else np.zeros(len(chosen), np.int64)
     width = 1 if group is None else int(group.max(initial=0)) + 1
     number = 0 if group is None else group[rows.block[chosen]]

@@ -28,7 +28,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.core.answering.answer_size import TooLarge, nbytes
-from hive_bitmap.core.answering.index_rows import (
+from hive_bitmap.core.bitmaps import selection
+from hive_bitmap.core.index import lookup
+from hive_bitmap.core.planning.settings import ANSWER_BYTES
+from hive_bitmap.core.predicates.nodes import TRUE, Predicate, columns_of
+from hive_bitmap.core.selecting.index_rows import (
     COUNT,
     GROUP,
     INCONSISTENT,
@@ -38,10 +42,6 @@ from hive_bitmap.core.answering.index_rows import (
     summed,
     values_at,
 )
-from hive_bitmap.core.bitmaps import selection
-from hive_bitmap.core.index import lookup
-from hive_bitmap.core.planning.settings import ANSWER_BYTES
-from hive_bitmap.core.predicates.nodes import TRUE, Predicate, columns_of
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
 from hive_bitmap.core.selecting.lookup_units import BlockNumbers, Flags, Longs, LookupUnit, deleted_bits
 from hive_bitmap.core.selecting.select import Selection, select
@@ -166,7 +166,8 @@ def keys_of_group(
     """
     blocks = BlockNumbers(unit, unit.covered(unit.parts[key]))
     names = list(dict.fromkeys((key, *(column.lower() for column in columns_of(predicate)))))
-    values, entries = lookup.entries_of_group(*shard, [unit.parts[name].key for name in names], group)
+    fields = [unit.parts[name].key for name in names]
+    values, entries = lookup.entries_of_group(*shard, fields, group, unit.parts[key].kind)
     _, rows = blocks.find(entries.buckets, entries.offsets)
     true = is_true(predicate, dict(zip(names, values, strict=True)), matching_keys)[rows]
     return pc.unique(values_at(values[0], rows[true]))

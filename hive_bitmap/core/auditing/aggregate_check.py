@@ -5,14 +5,12 @@ Here, sums are always computed in 256 bits. A build (`index.aggregate_columns`) 
 
 from __future__ import annotations
 
-from decimal import Decimal
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.core.index.aggregate_columns import SUM_DIGITS, WIDEST_DIGITS, Aggregate, scale
+from hive_bitmap.core.index.aggregate_columns import SUM_DIGITS, WIDEST_DIGITS, Aggregate, fitting, scale
 
 Longs = npt.NDArray[np.int64]
 
@@ -35,11 +33,8 @@ def expected_aggregate(aggregate: Aggregate, base: Longs, index: Longs, values: 
         pa.table({"key": base, "value": values}).group_by("key", use_threads=False).aggregate([("value", function)])
     )
     results = grouped[f"value_{function}"].combine_chunks()
-    if column is not None and aggregate.function == "sum":
-        limit = pa.scalar(Decimal(10 ** (SUM_DIGITS - scale(column))), results.type)
-        results = pc.if_else(pc.less(pc.abs(results), limit), results, pa.scalar(None, results.type))
     at = pc.index_in(pa.array(index), value_set=grouped["key"].combine_chunks())
-    return results.take(at).cast(aggregate.field.type)
+    return fitting(results.take(at), aggregate.field.type)
 
 
 def wrong_aggregates(aggregate: Aggregate, expected: pa.Array, found: pa.Array, stored: pa.Table) -> Longs:

@@ -3,7 +3,8 @@
 Each block of each unchanged file is compared. A shard is sorted by key, so the index rows of a block are scattered over
 the whole shard. A first pass over the shard finds the block of each index row, and how many bytes the index rows of
 each block take. Each further pass over the shard collects the index rows of some consecutive blocks, about PASS_BYTES
-at most. So memory is bounded, and most shards are read only twice.
+at most. So memory is bounded, and most shards are read only twice. Aggregates of whole files (AGGREGATE) are compared
+after the blocks, in passes of the same size.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.core.auditing.base_file_check import COMPARED, DAMAGED, STALE, BaseFile, RecordedFile, open_base
-from hive_bitmap.core.auditing.compare import Problems, compare_block
+from hive_bitmap.core.auditing.compare import Problems, block_aggregates, compare_block, compare_file
 from hive_bitmap.core.auditing.stored_shard import OpenShard, StoredShard, opened
+from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.definition import BUCKET, OFFSET
+from hive_bitmap.core.index.shard import compact_schema
 from hive_bitmap.core.indexing.computed_keys import KeyReader
 from hive_bitmap.core.indexing.group_indexing import aggregated_values
 from hive_bitmap.core.indexing.staged_values import ReadOptions
@@ -97,11 +100,31 @@ def _audit(item: ShardItem, shard: OpenShard, bases: Sequence[BaseFile], problem
         _check_blocks(problems, item.stored.path, rows, block)
         size += np.bincount(block + 1, minlength=len(size) + 1)[1:] * (rows.nbytes / max(1, rows.num_rows))
     for start, end in _passes(size):
-        stored = _gather(shard, blocks_of, start, end)
+        stored = _gather(shard.row_groups, shard.schema, blocks_of, start, end)
         for base, begin in zip(bases, first, strict=False):
             numbers = range(max(start, begin), min(end, begin + len(base.filled)))
             if base.state == COMPARED and numbers:
                 _compare_blocks(item, base, [(int(base.filled[n - begin]), stored(n)) for n in numbers])
+    if item.stored.definition.counts_files:
+        _audit_files(item, shard, bases)
+
+
+def _audit_files(item: ShardItem, shard: OpenShard, bases: Sequence[BaseFile]) -> None:
+    """Compare the aggregates of each file in a shard of an AGGREGATE index."""
+    paths = pa.array([base.path for base in bases], pa.string())
+
+    def files_of(rows: pa.Table) -> Longs:
+        return pc.index_in(rows[BUCKET.name], paths).fill_null(-1).to_numpy()
+
+    size = np.zeros(len(bases))
+    for _, rows in shard.rows_of_files():
+        size += np.bincount(files_of(rows) + 1, minlength=len(bases) + 1)[1:] * (rows.nbytes / max(1, rows.num_rows))
+    schema = compact_schema(item.stored.definition)
+    for start, end in _passes(size):
+        stored = _gather(shard.rows_of_files, schema, files_of, start, end)
+        for number, base in enumerate(bases[start:end], start):
+            if base.state == COMPARED:
+                _compare_file(item, base, stored(number))
 
 
 def _check_blocks(problems: Problems, path: str, rows: pa.Table, block: Longs) -> None:
@@ -157,15 +180,19 @@ def _passes(size: npt.NDArray[np.float64]) -> Iterator[tuple[int, int]]:
 
 
 def _gather(
-    shard: OpenShard, blocks_of: Callable[[pa.Table], Longs], start: int, end: int
+    row_groups: Callable[[], Iterator[tuple[int, pa.Table]]],
+    schema: pa.Schema,
+    blocks_of: Callable[[pa.Table], Longs],
+    start: int,
+    end: int,
 ) -> Callable[[int], pa.Table]:
-    """Read the index rows of the blocks from `start` to before `end`.
+    """Read the index rows of the blocks, or files, from `start` to before `end`.
 
-    `blocks_of` returns the number of the block of each index row (`_block_finder`). Return a function from the number
-    of a block to its index rows.
+    `row_groups` yields the index rows, with this schema. `blocks_of` returns the number of the block, or file, of each
+    index row (`_block_finder`). Return a function from the number of a block to its index rows.
     """
-    parts, numbers = [shard.schema.empty_table()], [np.zeros(0, np.int64)]
-    for _, rows in shard.row_groups():
+    parts, numbers = [schema.empty_table()], [np.zeros(0, np.int64)]
+    for _, rows in row_groups():
         block = blocks_of(rows)
         selected = np.flatnonzero((block >= start) & (block < end))
         parts.append(rows.take(pa.array(selected)))
@@ -191,3 +218,22 @@ def _compare_blocks(item: ShardItem, base: BaseFile, blocks: Sequence[tuple[int,
         base.problems.add(f"it is indexed, but cannot be read as Spark reads it: {e}")
     except (FileNotFoundError, FileChanged):
         base.state = STALE
+
+
+def _compare_file(item: ShardItem, base: BaseFile, stored: pa.Table) -> None:
+    definition, format = item.stored.definition, item.read_options.file_format()
+    blocks, unread = list[pa.Table](), set[Column]()
+    try:
+        handle = format.open_file(base.path)
+        reader = KeyReader.of(definition, item.read_options, base.path, handle, base.blocks)
+        for block in base.filled.tolist():
+            aggregated = aggregated_values(definition, item.read_options, handle, block)
+            unread |= set(definition.aggregated_columns) - set(aggregated)
+            blocks.append(block_aggregates(definition, reader.block(block), aggregated))
+    except Undecodable:
+        return  # it is reported for its blocks
+    except (FileNotFoundError, FileChanged):
+        base.state = STALE
+        return
+    if blocks:
+        base.problems.add_all(compare_file(definition, blocks, stored, unread))

@@ -10,7 +10,7 @@ comparison takes log2(keys) decodings of each bitmap, and memory for two bitmaps
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from hive_bitmap.core.auditing.aggregate_check import expected_aggregate, wrong_aggregates
 from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.columns import Column
+from hive_bitmap.core.index.aggregate_columns import Aggregate, merged
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.shard import CARDINALITY, key_fields
 from hive_bitmap.core.indexing.group_indexing import NO_VALUES
@@ -67,9 +68,9 @@ def compare_block(
 
     `keys` holds the indexed columns of all rows of the block, as `Format.key_columns` reads them. `stored` holds the
     rows of the index table for the block, one for each key in any order. The schema of `stored` is
-    `shard.built_schema`, without `_cardinality` if cardinalities are unknown; COMPACT has no bitmaps.
-    `aggregated` holds the aggregated columns that can be read. Aggregates of other columns are not compared. Problems
-    are returned, not raised.
+    `shard.built_schema`, without `_cardinality` if cardinalities are unknown; only BITMAP has bitmaps and aggregates of
+    blocks. `aggregated` holds the aggregated columns that can be read. Aggregates of other columns are not compared.
+    Problems are returned, not raised.
     """
     names = definition.column_names
     base, index = _numbers([keys[name] for name in names], [stored[name] for name in names], key_fields(definition))
@@ -77,13 +78,61 @@ def compare_block(
     _compare_keys(problems, base, index, keys, stored.select(names))
     if CARDINALITY.name in stored.column_names:
         _compare_cardinalities(problems, base, index, stored[CARDINALITY.name], stored.select(names))
-    _compare_aggregates(problems, definition, base, index, aggregated, stored)
     if definition.has_bitmaps:
+        _compare_aggregates(problems, definition, base, index, aggregated, stored)
         columns = [stored[field.name].combine_chunks() for field in definition.bitmap_fields]
         try:
             _compare_rows(problems, definition, columns, base, index, stored.select(names))
         except CorruptBitmap as e:
             problems.add(str(e))
+    return problems
+
+
+def block_aggregates(
+    definition: Definition, keys: pa.Table, aggregated: Mapping[Column, pa.ChunkedArray] = NO_VALUES
+) -> pa.Table:
+    """Return the keys of a block, each once, with the aggregates that they should have.
+
+    The arguments are as in `compare_block`. The aggregates of columns that are not in `aggregated` are NULL.
+    """
+    names, fields = definition.column_names, key_fields(definition)
+    columns = [keys[name] for name in names]
+    base, _ = _numbers(columns, [column.slice(0, 0) for column in columns], fields)
+    _, first, base = np.unique(base, return_index=True, return_inverse=True)
+    rows = pa.table(
+        [column.take(pa.array(first)).cast(key.type) for column, key in zip(columns, fields, strict=True)], names
+    )
+    for aggregate in definition.aggregates:
+        known = aggregate.column is None or aggregate.column in aggregated
+        values = None if aggregate.column is None else aggregated.get(aggregate.column)
+        expected = expected_aggregate(aggregate, base, np.arange(len(first)), values) if known else None
+        rows = rows.append_column(
+            aggregate.field, pa.nulls(len(first), aggregate.field.type) if expected is None else expected
+        )
+    return rows
+
+
+def compare_file(
+    definition: Definition, blocks: Sequence[pa.Table], stored: pa.Table, unread: Collection[Column]
+) -> Problems:
+    """Return the problems of the aggregates of one file in an AGGREGATE index.
+
+    `blocks` has the `block_aggregates` of each of its blocks, and `stored` the rows of the index table for the file.
+    `unread` are aggregated columns that could not be read in some block; their aggregates are not compared.
+    """
+    names, problems = definition.column_names, Problems()
+    rows = pa.concat_tables(blocks).combine_chunks()
+    base, index = _numbers([rows[name] for name in names], [stored[name] for name in names], key_fields(definition))
+    distinct, groups = np.unique(base, return_inverse=True)
+    order = np.argsort(groups, kind="stable")
+    expected = merged(definition.aggregates, rows.take(pa.array(order)), groups[order])
+    at = np.searchsorted(distinct, index)
+    occurs = np.isin(index, distinct)  # other keys are reported for their blocks
+    of_stored = expected.take(pa.array(at[occurs]))
+    found = stored.filter(pa.array(occurs))
+    for aggregate in definition.aggregates:
+        if aggregate.column not in unread:
+            _add_wrong(problems, aggregate, of_stored[aggregate.field.name].combine_chunks(), found, names, "file")
     return problems
 
 
@@ -170,20 +219,33 @@ def _compare_aggregates(
     (`_numbers`). `aggregated` has the values of the aggregated columns that can be read. Aggregates of other columns
     are not compared.
     """
-    keys = stored.select(definition.column_names)
+    occurs = np.isin(index, base)  # other keys are reported by `_compare_keys`
+    if not occurs.all():
+        index, stored = index[occurs], stored.filter(pa.array(occurs))
     for aggregate in definition.aggregates:
         if aggregate.column is None or aggregate.column in aggregated:
             values = None if aggregate.column is None else aggregated[aggregate.column]
             expected = expected_aggregate(aggregate, base, index, values)
-            found = stored[aggregate.field.name].combine_chunks()
-            wrong = wrong_aggregates(aggregate, expected, found, stored)
-            wrong = wrong[np.isin(index[wrong], base)]  # other keys are reported by `_compare_keys`
-            for row in wrong[:MOST_MESSAGES].tolist():
-                problems.add(
-                    f"key ({_key(keys, row)}) has {aggregate} = {found[row]}, "
-                    f"but its rows of the block have {expected[row]}"
-                )
-            problems.count += len(wrong[MOST_MESSAGES:])
+            _add_wrong(problems, aggregate, expected, stored, definition.column_names, "block")
+
+
+def _add_wrong(
+    problems: Problems, aggregate: Aggregate, expected: pa.Array, stored: pa.Table, names: Sequence[str], place: str
+) -> None:
+    """Report each stored value of an aggregate that is not the expected one.
+
+    `expected` has an item for each row of `stored`. `names` are the key columns. `place` says of what the aggregate is:
+    of a block or a file.
+    """
+    found = stored[aggregate.field.name].combine_chunks()
+    wrong = wrong_aggregates(aggregate, expected, found, stored)
+    problems.add_many(
+        len(wrong),
+        lambda i: (
+            f"key ({_key(stored.select(names), wrong[i])}) has {aggregate} = {found[int(wrong[i])]}, "
+            f"but its rows of the {place} have {expected[int(wrong[i])]}"
+        ),
+    )
 
 
 def _compare_rows(

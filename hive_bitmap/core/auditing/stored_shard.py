@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,7 +49,7 @@ class StoredShard:
 class OpenShard:
     """A shard that is being read.
 
-    `cardinalities` (int32) has the cardinality of each row of the shard. It is None for COMPACT, and if the
+    `cardinalities` (int32) has the cardinality of each row of the shard. It is None without bitmaps, and if the
     cardinalities are unreadable.
     """
 
@@ -60,13 +60,19 @@ class OpenShard:
     @property
     def schema(self) -> pa.Schema:
         """The schema of the tables that `row_groups` yields."""
-        return (row_schema if self.cardinalities is None else built_schema)(self.stored.definition)
+        return (row_schema if self.cardinalities is None else built_schema)(self._of_blocks)
+
+    @property
+    def _of_blocks(self) -> Definition:
+        """The definition of the index, without the aggregates of AGGREGATE, which are not those of blocks."""
+        definition = self.stored.definition
+        return replace(definition, aggregates=()) if definition.counts_files else definition
 
     def row_groups(self) -> Iterator[tuple[int, pa.Table]]:
         """Yield the number and the rows of each row group, in order.
 
-        The rows have the schema `schema`. There is one row for each key and block: a stored row of COMPACT has many
-        blocks, and is expanded to many rows. Raise CorruptIndex.
+        The rows have the schema `schema`. There is one row for each key and block: a stored row of COMPACT or AGGREGATE
+        has many blocks, and is expanded to many rows. Raise CorruptIndex.
         """
         before = 0  # rows of the row groups before this one
         for group in range(self.file.num_row_groups):
@@ -75,7 +81,17 @@ class OpenShard:
                 if self.cardinalities is not None:
                     rows = rows.append_column(CARDINALITY, self.cardinalities.slice(before, rows.num_rows))
                 before += rows.num_rows
-            yield group, _expanded(rows) if OFFSETS.name in rows.column_names else rows
+            yield group, _expanded(rows).select(self.schema.names) if OFFSETS.name in rows.column_names else rows
+
+    def rows_of_files(self) -> Iterator[tuple[int, pa.Table]]:
+        """Yield the number and the rows of each row group as they are stored, without bitmaps.
+
+        The rows have the schema `compact_schema`. Raise CorruptIndex.
+        """
+        for group in range(self.file.num_row_groups):
+            with _reading(f"shard {self.stored.path}"):
+                rows = self._row_group(group)
+            yield group, rows
 
     def _row_group(self, group: int) -> pa.Table:
         definition = self.stored.definition

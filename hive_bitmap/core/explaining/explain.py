@@ -130,7 +130,7 @@ def _indexes(indexes: Iterable[IndexUse]) -> RenderableType:
         state = "used" if index.used else "not used"
         grid.add_row(
             Text.assemble((f"{mark} ", style), (index.name, "bold" if index.used else "")),
-            Text(f"({columns}) {index.encoding or 'COMPACT'}", "dim"),
+            Text(f"({columns}) {index.encoding or index.type}", "dim"),
             Text(f"{state}: {index.reason}" if index.reason else state),
         )
     return grid if grid.row_count else Text("no index on this table", style="yellow")

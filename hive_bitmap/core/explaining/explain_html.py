@@ -125,7 +125,7 @@ def _indexes(plan: Plan) -> Iterator[str]:
         mark, name, state = ("✓", "used", "used") if index.used else ("✗", "unused", "not used")
         yield (
             f'<tr class="{name}"><td><span class="mark">{mark}</span> {escape(index.name)}</td>'
-            f"<td>({escape(', '.join(index.columns))})</td><td>{escape(index.encoding or 'COMPACT')}</td>"
+            f"<td>({escape(', '.join(index.columns))})</td><td>{escape(index.encoding or index.type)}</td>"
             f"<td>{state}{escape(': ' + index.reason if index.reason else '')}</td></tr>"
         )
     yield "</table></div>"

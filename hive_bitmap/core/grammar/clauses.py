@@ -15,10 +15,11 @@ _HANDLERS = "org.apache.hadoop.hive.ql.index."
 _TYPES = {
     "bitmap": "BITMAP",
     "compact": "COMPACT",
+    "aggregate": "AGGREGATE",
     _HANDLERS + "bitmap.BitmapIndexHandler": "BITMAP",
     _HANDLERS + "compact.CompactIndexHandler": "COMPACT",
+    _HANDLERS + "AggregateIndexHandler": "AGGREGATE",
 }
-_AGGREGATE = ("aggregate", _HANDLERS + "AggregateIndexHandler")
 _OTHER_TYPES = ("BLOOM", "BTREE", "MINMAX")  # openLooKeng's other index types; BITMAP answers the same predicates
 _PARQUET = (
     "parquet.serde.ParquetHiveSerDe",
@@ -107,8 +108,8 @@ def _openlookeng(cursor: Cursor, name: str, if_not_exists: bool) -> CreateIndex 
     type = cursor.token.key
     if type in _OTHER_TYPES:
         raise Unsupported(f"index type {type} is not supported: use USING bitmap, which answers the same predicates")
-    if not cursor.accept("BITMAP"):
-        raise cursor.mismatch("BITMAP")
+    if not cursor.accept("BITMAP") and not cursor.accept("AGGREGATE"):
+        raise cursor.mismatch("BITMAP", "AGGREGATE")
     cursor.expect("ON")
     table = cursor.table()
     if cursor.is_foreign(table):
@@ -125,6 +126,7 @@ def _openlookeng(cursor: Cursor, name: str, if_not_exists: bool) -> CreateIndex 
         name=name,
         table=table,
         columns=columns,
+        type=type,
         dialect=Dialect.OPENLOOKENG,
         if_not_exists=if_not_exists,
         properties=pairs,
@@ -137,11 +139,6 @@ def _handler(name: str) -> str:
 
     The name is a word or the name of a handler class.
     """
-    if name in _AGGREGATE or name.lower() in _AGGREGATE:
-        raise Unsupported(
-            "index type AGGREGATE is not supported: use AS 'BITMAP', whose indexes also answer counts, with "
-            "IDXPROPERTIES ('aggregates'='..') to store sums"
-        )
     type = _TYPES.get(name) or _TYPES.get(name.lower())
     return type or one_of("index type", name, TYPES)
 

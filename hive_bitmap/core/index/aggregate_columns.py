@@ -36,7 +36,7 @@ _DECIMALS = {"float": "decimal(9,2)", "double": "decimal(18,2)"}  # what to use 
 _EXAMPLE = "count(*), sum(amount), min(amount)"
 Values: TypeAlias = "pa.Array | pa.ChunkedArray"
 WIDEST_DIGITS = 76  # of a decimal in 256 bits
-_KEY, _VALUE, _ADDED = "key", "value", "added"
+_KEY, _VALUE, _ADDED, _LOST = "key", "value", "added", "lost"
 
 
 @dataclass(frozen=True)
@@ -150,20 +150,20 @@ def _malformed(text: str) -> InvalidProperty:
     )
 
 
-def resolve(table: Table, keys: Sequence[Column], text: str) -> tuple[Aggregate, ...]:
+def resolve(table: Table, keys: Sequence[Column], text: str, *, counts_rows: bool = False) -> tuple[Aggregate, ...]:
     """Return the aggregates that a text defines for an index with these keys, in the order of their columns.
 
     Each aggregated column also gets its count. A column with a sum also gets its minimum and maximum, which prove that
-    no sum overflows. Raise InvalidProperty for a malformed text, and NotFound for an unknown column. Raise Unsupported
-    for a column that does not support the function, and for a name that the index table has already.
+    no sum overflows. With `counts_rows`, `count(*)` is always among the aggregates. The count of a key, as in Hive's
+    examples of AGGREGATE, is stored as `count(*)`. Raise InvalidProperty for a malformed text, and NotFound for an
+    unknown column. Raise Unsupported for a column that does not support the function, and for a name that the index
+    table has already.
     """
-    if not text.strip():
-        return ()
     where = f"table {table.full_name}"
     functions: dict[str, set[str]] = {}
-    counts_rows = False
-    for function, name in parse(text):
-        if (function, name) == ("count", "*"):
+    key_names = {key.name.lower() for key in keys}
+    for function, name in parse(text) if text.strip() else ():
+        if function == "count" and (name == "*" or name.lower() in key_names):
             counts_rows = True
             continue
         column = _column(table, keys, name)
@@ -247,6 +247,47 @@ def partials(
     order = pa.array(np.argsort(grouped[_KEY].to_numpy()))
     results = [grouped[f"{column}_{function}"].combine_chunks().take(order) for column, function in named]
     return [fitting(result, a.field.type) for result, a in zip(results, aggregates, strict=True)]
+
+
+def merged(aggregates: Sequence[Aggregate], rows: pa.Table, groups: npt.NDArray[np.int64]) -> pa.Table:
+    """Merge the partial aggregates of rows that belong to the same group.
+
+    `rows` has the stored columns of the aggregates, among others. `groups` has the number of each row's group: 0, 1 and
+    so on, in ascending order. The result has the stored columns, and a row for each group. If the values of a column
+    are unknown in one row of a group, they are unknown in the group. If a sum does not fit in one row of a group, it is
+    NULL in the group.
+    """
+    columns: dict[str, Values] = {_KEY: pa.array(groups)}
+    functions: list[tuple[str, str, pc.ScalarAggregateOptions]] = []
+    for aggregate in aggregates:
+        name, values = aggregate.field.name, rows[aggregate.field.name]
+        columns[name] = summable(values, rows.num_rows) if aggregate.function == "sum" else values
+        adds = aggregate.function in ("sum", "count")
+        options = pc.ScalarAggregateOptions(skip_nulls=aggregate.function != "count")
+        functions.append((name, "sum" if adds else aggregate.function, options))
+        if aggregate.function == "sum":
+            columns[_LOST + name] = _lost(rows, aggregate).cast(pa.int8())
+            functions.append((_LOST + name, "max", pc.ScalarAggregateOptions()))
+    grouped = pa.table(columns).group_by(_KEY, use_threads=False).aggregate(functions)
+    results: dict[str, pa.ChunkedArray] = {}
+    for aggregate in aggregates:
+        name = aggregate.field.name
+        function = "sum" if aggregate.function in ("sum", "count") else aggregate.function
+        result = fitting(grouped[f"{name}_{function}"].combine_chunks(), aggregate.field.type)
+        if aggregate.column is not None and aggregate.function != "count":
+            count = grouped[f"{Aggregate('count', aggregate.column).field.name}_sum"]
+            is_known = count.is_valid().combine_chunks()
+            if aggregate.function == "sum":
+                is_known = pc.and_(is_known, pc.equal(grouped[f"{_LOST}{name}_max"], 0).combine_chunks())
+            result = pc.if_else(is_known, result, pa.scalar(None, result.type))
+        results[name] = result
+    return pa.table(results, pa.schema([aggregate.field for aggregate in aggregates]))
+
+
+def _lost(rows: pa.Table, aggregate: Aggregate) -> pa.ChunkedArray:
+    """Return for each row whether the sum is NULL although values were added."""
+    count = rows[Aggregate("count", aggregate.column).field.name]
+    return pc.and_(pc.is_null(rows[aggregate.field.name]), pc.fill_null(pc.greater(count, 0), False))
 
 
 def summable(values: Values, rows: int) -> Values:

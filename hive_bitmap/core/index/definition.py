@@ -46,7 +46,7 @@ FEATURES = frozenset({AGGREGATES, EXPRESSIONS})  # the `hive_bitmap.features` th
 PREFIX = "hive_bitmap."
 POINTER = PREFIX + "index_tables"  # property of a base table: comma-separated index tables that are not found by name
 INDEX_DATABASE = PREFIX + "index_database"  # a setting of sessions, and a property of index tables
-TYPES = ("BITMAP", "COMPACT")
+TYPES = ("BITMAP", "COMPACT", "AGGREGATE")
 OWN_PROPERTIES = (
     "encoding",
     "compression",
@@ -77,9 +77,9 @@ class Definition:
 
     `where` is a condition on the partition columns. Only partitions that satisfy the condition are covered; empty means
     all partitions. `next_encoding` is the encoding that the next rebuild changes to; empty for no change. Each row of
-    the index table has the values of the `aggregates`. The last of the `columns` are the keys that are `expressions`,
-    under their aliases. `properties` are user-defined names and values, which are stored
-    and shown, and have no effect. `version` is the version of the format.
+    the index table has the values of the `aggregates`; those of an AGGREGATE index begin with `count(*)`. The last of
+    the `columns` are the keys that are `expressions`, under their aliases. `properties` are user-defined names and
+    values, which are stored and shown, and have no effect. `version` is the version of the format.
 
     An index that is not `enabled` is kept up to date but not used. An index with `auto_refresh` is refreshed after
     writes, by the applications that see the writes. Each application refreshes the index at most once in
@@ -147,9 +147,19 @@ class Definition:
     def has_bitmaps(self) -> bool:
         """Whether the index stores the bitmaps of its keys (BITMAP).
 
-        A COMPACT index stores only which blocks contain each key.
+        A COMPACT or AGGREGATE index stores only which blocks contain each key.
         """
         return self.type == "BITMAP"
+
+    @property
+    def counts_files(self) -> bool:
+        """Whether the index stores how many rows of each file have each key, and their aggregates (AGGREGATE)."""
+        return self.type == "AGGREGATE"
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether the index stores how many rows have each key, in each block or file."""
+        return self.has_bitmaps or self.counts_files
 
     @property
     def bitmap_encoding(self) -> str | None:
@@ -158,12 +168,12 @@ class Definition:
 
     @property
     def bitmap_fields(self) -> tuple[pa.Field, ...]:
-        """The columns that hold bitmaps, after `_bucketname` and `_offset`; none for COMPACT."""
+        """The columns that hold bitmaps, after `_bucketname` and `_offset`; none for other types than BITMAP."""
         return ENCODINGS[self.encoding].FIELDS if self.has_bitmaps else ()
 
     @property
     def aggregate_fields(self) -> tuple[pa.Field, ...]:
-        """The columns that hold partial aggregates, after the bitmaps."""
+        """The columns that hold partial aggregates, after the bitmaps or offsets."""
         return tuple(aggregate.field for aggregate in self.aggregates)
 
     @property
@@ -286,7 +296,8 @@ def define(
     The columns are put in the order of the base table, as in Hive; keys that are expressions follow. `index_table` is
     the name of the index table, with or without a database. If `index_table` is None, the index table has its default
     name, in `index_database`. An index table of a Delta or Iceberg table gets no pointer, and stays in the database of
-    its base table. `aggregates` is a list such as `count(*), sum(amount)`. The other arguments are as in `build`.
+    its base table. `aggregates` is a list such as `count(*), sum(amount)`; an AGGREGATE index always has `count(*)`.
+    The other arguments are as in `build`.
 
     Raise NotFound for an unknown column. Raise Unsupported for a column that cannot be a key or be aggregated, for a
     table that is itself an index table, and for aggregates of a COMPACT index. Raise InvalidProperty for an unknown
@@ -324,7 +335,7 @@ def define(
     source = table.lake.kind if table.lake else ""
     require_followable(index, kind, auto_refresh)
     if aggregates.strip() and kind == "COMPACT":
-        raise Unsupported(f"index {index} is COMPACT, and aggregates are stored for each block: use BITMAP")
+        raise Unsupported(f"index {index} is COMPACT, which has no aggregates: use AGGREGATE, or BITMAP")
     return Definition(
         name=index,
         database=table.database,
@@ -344,7 +355,7 @@ def define(
         source=source,
         catalog=table.catalog,
         partitioned_by=table.partition_columns,
-        aggregates=aggregate_columns.resolve(table, ordered, aggregates),
+        aggregates=aggregate_columns.resolve(table, ordered, aggregates, counts_rows=kind == "AGGREGATE"),
         expressions=expressions,
     )
 
@@ -394,7 +405,8 @@ def require_followable(name: str, type: str, auto_refresh: bool) -> None:
     """Raise InvalidProperty if `auto_refresh` is set and an index of this type cannot have it."""
     if auto_refresh and type == "COMPACT":
         raise InvalidProperty(
-            f"index {name} is COMPACT: its readers expect it to change at a rebuild only; auto_refresh is for BITMAP"
+            f"index {name} is COMPACT: its readers expect it to change at a rebuild only; auto_refresh is for BITMAP "
+            "and AGGREGATE"
         )
 
 
@@ -581,6 +593,8 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
         )
         if definition.columns[len(definition.plain_columns) :] != tuple(e.stored for e in definition.expressions):
             return None
+        if definition.counts_files and definition.aggregates[:1] != (Aggregate("count"),):
+            return None
     except (KeyError, ValueError, TypeError, AttributeError, RecursionError, InvalidProperty, Unsupported):
         return None
     crc32 = to_properties(definition)[PREFIX + "crc32"]
@@ -691,10 +705,10 @@ def stored_columns(definition: Definition) -> list[Column]:
     The partition column SEGMENT is left out.
     """
     bucket = Column(BUCKET.name, "string")
-    if not definition.has_bitmaps:
-        return [bucket, Column(OFFSETS.name, "array<bigint>"), *value_columns(definition)]
-    bitmaps = [Column(field.name, _spark_type(field.type)) for field in definition.bitmap_fields]
     aggregates = [aggregate.stored for aggregate in definition.aggregates]
+    if not definition.has_bitmaps:
+        return [bucket, Column(OFFSETS.name, "array<bigint>"), *aggregates, *value_columns(definition)]
+    bitmaps = [Column(field.name, _spark_type(field.type)) for field in definition.bitmap_fields]
     return [bucket, Column(OFFSET.name, "bigint"), *bitmaps, *aggregates, *value_columns(definition)]
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from enum import Enum
 from functools import cache, partial
+from itertools import repeat
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,6 +24,7 @@ from hive_bitmap.core import stores
 from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.bitmaps.cached_bitmaps import CachedBitmaps
 from hive_bitmap.core.index import checksums
+from hive_bitmap.core.index.aggregate_columns import Aggregate
 from hive_bitmap.core.index.definition import BUCKET, OFFSET, OFFSETS
 from hive_bitmap.core.index.shard import CARDINALITY, cardinalities_path
 from hive_bitmap.core.memory_budget import Cache
@@ -29,12 +32,21 @@ from hive_bitmap.core.memory_budget import cached as cached_function
 
 BATCH_ROWS = 64 << 10  # cardinalities that are decoded at a time if nothing is cached
 STATISTICS_BYTES = 250  # memory of the statistics of a row group, without their values
+_IN_FILE = Aggregate("count").stored.name  # of an AGGREGATE shard: how many rows of the file have the key
 METADATA_SHARE = 4  # memory that a parsed footer takes for each of its bytes
 Flags = npt.NDArray[np.bool_]
 Longs = npt.NDArray[np.int64]
 Sized = TypeVar("Sized", pa.Table, CachedBitmaps)
 SHARDS = "shards"  # the kind of all caches of shard contents, and of results computed from shards
 _cache: Cache[tuple[Any, ...], Any] = Cache(SHARDS, lambda rows: rows.nbytes)
+
+
+class Rows(Enum):
+    """What the rows of a shard are read as."""
+
+    BLOCKS = "a key in a block"  # BITMAP
+    LISTS = "a key in the blocks of a list"  # COMPACT, and AGGREGATE where it selects blocks
+    FILES = "a key in a file"  # AGGREGATE where it counts
 
 
 @dataclass(frozen=True)
@@ -57,7 +69,8 @@ class Entries:
     There are n entries, each for a key and a block of a base file. A row of a BITMAP shard is one entry. A row of a
     COMPACT shard lists several blocks, so it becomes an entry for each of these blocks. All these entries have the same
     row number in `rows`. For COMPACT, `cardinality` is None, because COMPACT does not record which rows of a block hold
-    the key.
+    the key. A row of an AGGREGATE shard is read as that of a COMPACT shard, or as one entry for the whole file, which
+    then counts as a block at offset 0.
     """
 
     group: int  # number of the row group in the shard
@@ -73,56 +86,58 @@ def find(
     key: pa.Field,
     may_match: Callable[[KeyStats], bool],
     matches: Callable[[pa.Array], Flags],
-    compact: bool = False,
+    kind: Rows = Rows.BLOCKS,
 ) -> Iterator[Entries]:
     """Yield a shard's entries with a matching key, a row group at a time.
 
-    The shard has `size` bytes, and the keys are values of the field `key`. `compact` says that the shard is of a
-    COMPACT index. `may_match` gets the statistics of a row group and returns whether a key may match. If no key may
+    The shard has `size` bytes, and the keys are values of the field `key`. `kind` says what its rows are read as.
+    `may_match` gets the statistics of a row group and returns whether a key may match. If no key may
     match, the row group is not read. `matches` gets the distinct keys of a row group, cast to the type of `key`, and
     returns a boolean for each key. Raises CorruptIndex for a shard that is missing, truncated or damaged.
     """
     with _reading(path):
         groups = [group for group, stats in enumerate(_statistics(path, size, key.name)) if may_match(stats)]
-        for group, rows in _row_groups(path, size, groups, key, compact):
+        for group, rows in _row_groups(path, size, groups, key, kind):
             keys = _array(rows[key.name])
             hits = np.flatnonzero(matches(keys.dictionary)[keys.indices.to_numpy(zero_copy_only=False)])
             if len(hits):
-                yield _entries(group, rows if len(hits) == rows.num_rows else rows.take(pa.array(hits)), hits, compact)
+                yield _entries(group, rows if len(hits) == rows.num_rows else rows.take(pa.array(hits)), hits, kind)
 
 
 def all_entries(
-    path: str, size: int, keys: Sequence[pa.Field], may_match: Callable[[KeyStats], bool]
+    path: str, size: int, keys: Sequence[pa.Field], may_match: Callable[[KeyStats], bool], kind: Rows = Rows.BLOCKS
 ) -> Iterator[tuple[list[pa.DictionaryArray], Entries]]:
-    """Yield a BITMAP shard's keys and entries, a row group at a time.
+    """Yield a shard's keys and entries, a row group at a time.
 
-    The shard at `path` has `size` bytes. The keys of a row group of n rows are dictionary-encoded arrays of length n:
-    one array for each of the fields `keys`. `may_match` gets the statistics of the first field in a row group. Row
-    groups for which it returns false are skipped. Raises CorruptIndex.
+    The shard at `path` has `size` bytes. Its rows are read as `kind`, which is not LISTS. The keys of a row group of n
+    rows are dictionary-encoded arrays of length n: one array for each of the fields `keys`. `may_match` gets the
+    statistics of the first field in a row group. Row groups for which it returns false are skipped. Raises
+    CorruptIndex.
     """
     with _reading(path):
         groups = [group for group, stats in enumerate(_statistics(path, size, keys[0].name)) if may_match(stats)]
-        yield from _all_entries(path, size, keys, groups)
+        yield from _all_entries(path, size, keys, groups, kind)
 
 
 def entries_of_group(
-    path: str, size: int, keys: Sequence[pa.Field], group: int
+    path: str, size: int, keys: Sequence[pa.Field], group: int, kind: Rows = Rows.BLOCKS
 ) -> tuple[list[pa.DictionaryArray], Entries]:
     """Return the keys and entries of one row group, as `all_entries` yields them.
 
-    The shard at `path` has `size` bytes. `group` is the number of the row group. Raises CorruptIndex.
+    The shard at `path` has `size` bytes, and `kind` is as there. `group` is the number of the row group. Raises
+    CorruptIndex.
     """
     with _reading(path):
-        return next(_all_entries(path, size, keys, [group]))
+        return next(_all_entries(path, size, keys, [group], kind))
 
 
 def _all_entries(
-    path: str, size: int, keys: Sequence[pa.Field], groups: Sequence[int]
+    path: str, size: int, keys: Sequence[pa.Field], groups: Sequence[int], kind: Rows
 ) -> Iterator[tuple[list[pa.DictionaryArray], Entries]]:
-    for columns in zip(*(_row_groups(path, size, groups, key, False) for key in keys), strict=True):
+    for columns in zip(*(_row_groups(path, size, groups, key, kind) for key in keys), strict=True):
         group, rows = columns[0]
         values = [_array(table[key.name]) for key, (_, table) in zip(keys, columns, strict=True)]
-        yield values, _entries(group, rows, np.arange(rows.num_rows), False)
+        yield values, _entries(group, rows, np.arange(rows.num_rows), kind)
 
 
 def share(path: str, size: int, key: pa.Field, may_match: Callable[[KeyStats], bool]) -> float:
@@ -135,14 +150,15 @@ def share(path: str, size: int, key: pa.Field, may_match: Callable[[KeyStats], b
         return sum(groups) / max(len(groups), 1)
 
 
-def share_in_memory(path: str, size: int, key: pa.Field) -> float:
+def share_in_memory(path: str, size: int, key: pa.Field, kind: Rows = Rows.BLOCKS) -> float:
     """Return the share of row groups whose values of a key column are cached.
 
-    The share is from 0 to 1. The shard at `path` has `size` bytes. Raises CorruptIndex.
+    The share is from 0 to 1. The shard at `path` has `size` bytes, and its rows are read as `kind`. Raises
+    CorruptIndex.
     """
     with _reading(path):
         groups = len(_statistics(path, size, key.name))
-        is_cached = [_cache.get(_place(path, group, key)) is not None for group in range(groups)]
+        is_cached = [_cache.get(_place(path, group, key, kind)) is not None for group in range(groups)]
         return sum(is_cached) / max(groups, 1)
 
 
@@ -210,22 +226,30 @@ def distinct(path: str, size: int, key: pa.Field) -> Iterator[pa.Array]:
             yield pc.unique(file.read_row_group(group, [key.name])[key.name].cast(key.type))
 
 
-def counted_keys(path: str, size: int, key: pa.Field) -> Iterator[tuple[pa.Array, pa.DictionaryArray, Longs, Longs]]:
-    """Yield the rows of a BITMAP shard, one row group at a time.
+def counted_keys(
+    path: str, size: int, key: pa.Field, kind: Rows = Rows.BLOCKS, fields: Sequence[pa.Field] = ()
+) -> Iterator[tuple[pa.Array, pa.DictionaryArray, Longs, Longs, pa.Table]]:
+    """Yield the rows of a shard, one row group at a time.
 
-    The shard at `path` has `size` bytes. The four arrays have an item for each row: the key (cast to the type of
-    `key`), the path of the base file, the offset of the block and the cardinality. Nothing is cached, because all row
-    groups of a large shard would push everything else out of memory. Raises CorruptIndex.
+    The shard at `path` has `size` bytes. Its rows are read as `kind`, which is not LISTS. The four arrays have an item
+    for each row: the key (cast to the type of `key`), the path of the base file, the offset of the block and the
+    cardinality. The table has the columns `fields`. Nothing is cached, because all row groups of a large shard would
+    push everything else out of memory. Raises CorruptIndex.
     """
     with _reading(path):
         metadata = _metadata(path, size)
         with stores.open_immutable(path, size) as source:
             file = open_checked(source, metadata, _sums(path), dictionaries=[BUCKET.name])
             sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-            for group, cardinality in enumerate(_streamed_cardinalities(path, sizes)):
-                rows = file.read_row_group(group, [key.name, BUCKET.name, OFFSET.name])
+            counts = repeat(None) if kind is Rows.FILES else _streamed_cardinalities(path, sizes)
+            place = (_IN_FILE,) if kind is Rows.FILES else (OFFSET.name,)
+            schema = pa.schema(fields)
+            for cardinality, group in zip(counts, range(len(sizes)), strict=False):
+                rows = file.read_row_group(group, [key.name, BUCKET.name, *place, *schema.names])
+                counted = _counted_in_file(rows) if cardinality is None else (rows[OFFSET.name].to_numpy(), cardinality)
                 buckets = _array(pc.dictionary_encode(rows[BUCKET.name]))
-                yield _array(rows[key.name].cast(key.type)), buckets, rows[OFFSET.name].to_numpy(), cardinality
+                stored = rows.select(schema.names).cast(schema)
+                yield _array(rows[key.name].cast(key.type)), buckets, *counted, stored
 
 
 def open_checked(
@@ -316,30 +340,31 @@ def _reading(path: str) -> Iterator[None]:
 
 
 def _row_groups(
-    path: str, size: int, groups: Sequence[int], key: pa.Field, compact: bool
+    path: str, size: int, groups: Sequence[int], key: pa.Field, kind: Rows
 ) -> Iterator[tuple[int, pa.Table]]:
     """Yield the number and the rows of each of these row groups.
 
-    A row has the key (dictionary-encoded), the path of the base file, the offset or offsets, and the cardinality. The
-    rows of a COMPACT shard (`compact`) have no cardinality. The shard is opened only when a row group is not cached.
+    A row has the key (dictionary-encoded), the path of the base file, the offset or offsets, and the cardinality. Rows
+    that are read as LISTS have no cardinality. The shard is opened only when a row group is not cached.
     """
     with ExitStack() as stack:
-        opened = cache(lambda: _with_cardinalities(stack.enter_context(_open(path, size)), path, compact))
+        opened = cache(lambda: _with_cardinalities(stack.enter_context(_open(path, size)), path, kind))
         for group in groups:
-            read = partial(_row_group, opened, group, key)
-            yield group, cached(_place(path, group, key), read)
+            read = partial(_row_group, opened, group, key, kind)
+            yield group, cached(_place(path, group, key, kind), read)
 
 
-def _place(path: str, group: int, key: pa.Field) -> tuple[Any, ...]:
-    return (path, group, key.name, key.type)
+def _place(path: str, group: int, key: pa.Field, kind: Rows) -> tuple[Any, ...]:
+    return (path, group, key.name, key.type, kind)
 
 
-def _with_cardinalities(file: pq.ParquetFile, path: str, compact: bool) -> tuple[pq.ParquetFile, list[Longs] | None]:
+def _with_cardinalities(file: pq.ParquetFile, path: str, kind: Rows) -> tuple[pq.ParquetFile, list[Longs] | None]:
     """Return an open shard, and the cardinalities of each row group.
 
-    `file` is the open shard, and `path` its path. The cardinalities are None for a COMPACT shard (`compact`).
+    `file` is the open shard, and `path` its path. The cardinalities are None unless the rows are those of a BITMAP
+    shard.
     """
-    if compact:
+    if kind is not Rows.BLOCKS:
         return file, None
     counts = cardinalities(path)
     ends = np.cumsum([file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)], dtype=np.int64)
@@ -348,11 +373,25 @@ def _with_cardinalities(file: pq.ParquetFile, path: str, compact: bool) -> tuple
     return file, np.split(counts, ends[:-1])
 
 
-def _row_group(opened: Callable[[], tuple[pq.ParquetFile, list[Longs] | None]], group: int, key: pa.Field) -> pa.Table:
+def _row_group(
+    opened: Callable[[], tuple[pq.ParquetFile, list[Longs] | None]], group: int, key: pa.Field, kind: Rows
+) -> pa.Table:
     file, cardinality = opened()
+    if kind is Rows.FILES:
+        rows = file.read_row_group(group, [key.name, BUCKET.name, _IN_FILE])
+        numbers = zip((OFFSET.name, CARDINALITY.name), _counted_in_file(rows), strict=True)
+        columns = {name: rows[name] for name in (key.name, BUCKET.name)} | {name: pa.array(n) for name, n in numbers}
+        return _dictionary_encoded(pa.table(columns), key)
     offsets = OFFSETS if cardinality is None else OFFSET
     rows = _dictionary_encoded(file.read_row_group(group, [key.name, BUCKET.name, offsets.name]), key)
     return rows if cardinality is None else rows.append_column(CARDINALITY.name, pa.array(cardinality[group]))
+
+
+def _counted_in_file(rows: pa.Table) -> tuple[Longs, Longs]:
+    """Return the offset, which is 0, and the number of base rows of each row of an AGGREGATE shard."""
+    if rows[_IN_FILE].null_count:
+        raise ValueError(f"a value of {_IN_FILE} is NULL")
+    return np.zeros(rows.num_rows, np.int64), rows[_IN_FILE].to_numpy()
 
 
 def _dictionary_encoded(rows: pa.Table, key: pa.Field) -> pa.Table:
@@ -361,9 +400,9 @@ def _dictionary_encoded(rows: pa.Table, key: pa.Field) -> pa.Table:
     return rows.set_column(0, key.name, keys).combine_chunks()
 
 
-def _entries(group: int, rows: pa.Table, hits: Longs, compact: bool) -> Entries:
+def _entries(group: int, rows: pa.Table, hits: Longs, kind: Rows) -> Entries:
     buckets = _array(rows[BUCKET.name])
-    if not compact:
+    if kind is not Rows.LISTS:
         return Entries(
             group=group,
             rows=hits,

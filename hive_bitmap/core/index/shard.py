@@ -29,6 +29,7 @@ from hive_bitmap.core.bitmaps import ragged
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
 from hive_bitmap.core.index import checksums, generation, shard
+from hive_bitmap.core.index.aggregate_columns import merged
 from hive_bitmap.core.index.definition import BUCKET, OFFSET, OFFSETS, Definition, value_columns
 from hive_bitmap.core.parallel import map_parallel
 
@@ -70,7 +71,7 @@ def bitmap_bytes(rows: pa.Table, definition: Definition) -> npt.NDArray[np.int64
 class Written:
     """The result of writing a shard.
 
-    `size` and `cardinality_size` (0 for COMPACT) are in bytes; `sums` has the checksums by file name.
+    `size` and `cardinality_size` (0 without bitmaps) are in bytes; `sums` has the checksums by file name.
     """
 
     size: int
@@ -97,12 +98,13 @@ def sort(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=rows.schema)
 
 
-def compact(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Combine sorted rows into rows of a COMPACT index.
+def compact(rows: pa.Table, definition: Definition) -> pa.Table:
+    """Combine sorted rows into rows of a COMPACT or AGGREGATE index.
 
-    There is one row for each key and file. The columns are `keys`, `_bucketname` and `_offsets`. `_offsets`
-    (list<int64>) has the offsets of the blocks that hold the key, ascending.
+    There is one row for each key and file. The columns are the keys, `_bucketname`, `_offsets` and the aggregates.
+    `_offsets` (list<int64>) has the offsets of the blocks that hold the key, ascending.
     """
+    keys = definition.column_names
     changed = np.zeros(rows.num_rows, bool)
     changed[:1] = True
     for name in (*keys, BUCKET.name):
@@ -111,7 +113,11 @@ def compact(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
     first = np.flatnonzero(changed)
     ends = np.append(first, rows.num_rows).astype(np.int32)
     offsets = pa.ListArray.from_arrays(pa.array(ends), rows[OFFSET.name].combine_chunks(), type=OFFSETS.type)
-    return rows.select([*keys, BUCKET.name]).take(pa.array(first)).append_column(OFFSETS, offsets)
+    combined = rows.select([*keys, BUCKET.name]).take(pa.array(first)).append_column(OFFSETS, offsets)
+    partials = merged(definition.aggregates, rows, np.cumsum(changed) - 1)
+    for name, partial_aggregates in zip(partials.column_names, partials.columns, strict=True):
+        combined = combined.append_column(partials.schema.field(name), partial_aggregates)
+    return combined
 
 
 @dataclass(frozen=True)
@@ -289,7 +295,7 @@ def row_schema(definition: Definition) -> pa.Schema:
     """Return the schema of index rows.
 
     There is one row for each key and block. The columns are the keys, `_bucketname`, `_offset`, the bitmaps and the
-    aggregates. COMPACT has no bitmaps. The shards of COMPACT have `compact_schema` instead.
+    aggregates. COMPACT and AGGREGATE have no bitmaps, and their shards have `compact_schema` instead.
     """
     fields = (*definition.bitmap_fields, *definition.aggregate_fields)
     return pa.schema([*key_fields(definition), BUCKET, OFFSET, *fields])
@@ -304,11 +310,12 @@ def built_schema(definition: Definition) -> pa.Schema:
 
 
 def compact_schema(definition: Definition) -> pa.Schema:
-    """Return the schema of a COMPACT shard.
+    """Return the schema of a COMPACT or AGGREGATE shard.
 
-    A COMPACT shard has one row for each key and file. The columns are the keys, `_bucketname` and `_offsets`.
+    Such a shard has one row for each key and file. The columns are the keys, `_bucketname`, `_offsets` and the
+    aggregates.
     """
-    return pa.schema([*key_fields(definition), BUCKET, OFFSETS])
+    return pa.schema([*key_fields(definition), BUCKET, OFFSETS, *definition.aggregate_fields])
 
 
 def key_fields(definition: Definition) -> list[pa.Field]:

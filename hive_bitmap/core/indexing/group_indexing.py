@@ -327,7 +327,7 @@ def _write_shard(group: Group, index: int, indexed: Sequence[IndexedFile]) -> Sh
     parts = [part for file in indexed if not isinstance(part := file.rows[index], str)]
     rows = shard.sort(pa.concat_tables([_empty(definition), *parts]), definition.column_names)
     if not definition.has_bitmaps:
-        rows = shard.compact(rows, definition.column_names)
+        rows = shard.compact(rows, definition)
     name = shard_name(group.folders[index]) if parts else None
     written = shard.NOTHING
     if name:

@@ -110,7 +110,7 @@ def _moved(paths: pa.ChunkedArray, item: Compaction) -> pa.ChunkedArray:
 def shard_rows(definition: Definition, path: str, size: int) -> pa.Table:
     """Read all rows of a shard, which must have `size` bytes.
 
-    The schema is `built_schema(definition)`, or `compact_schema(definition)` for COMPACT. Raise CorruptIndex.
+    The schema is `built_schema(definition)`, or `compact_schema(definition)` without bitmaps. Raise CorruptIndex.
     """
     return pa.concat_tables(_row_groups(definition, path, size))
 

@@ -14,6 +14,7 @@ from hive_bitmap.core.planning.plan import IndexUse
 from hive_bitmap.core.planning.strategy import Reason
 from hive_bitmap.core.predicates.nodes import Implied, Predicate, Unknown, columns_of, leaves_of
 from hive_bitmap.core.selecting.candidates import choose_indexes
+from hive_bitmap.core.selecting.lookup_units import ANY_KEY
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class IndexChoice:
     """The index of each column, and whether each index is used.
 
     `by_column` has the chosen indexes by lower-case column name. A count of all rows needs no column, and any index can
-    give the number of rows: the index chosen for this number has the key "" in `by_column`. `unserved` says why no
+    give the number of rows: the index chosen for this number has the key ANY_KEY in `by_column`. `unserved` says why no
     index can serve the request. It is None if an index serves the request.
     """
 
@@ -74,13 +75,14 @@ def choose(
 
     `indexes` pairs each definition with the reason why the index cannot be used; "" for a usable index. `keys` are the
     grouping columns of a count, in lower case. `count` says whether the query is a count; only a count may use an index
-    for the number of all rows. `has_condition` says whether the query has a condition. The predicate does not show
-    this: if no index can test the condition, the predicate is TRUE, as without a condition.
+    for the number of all rows. A count by the columns of an AGGREGATE index is left to `choose_for_sums` unless a
+    BITMAP index has all of its columns. `has_condition` says whether the query has a condition. The predicate does not
+    show this: if no index can test the condition, the predicate is TRUE, as without a condition.
     """
     usable = [definition for definition, why_not in indexes if not why_not]
     by_column = choose_indexes(usable, predicate, keys)
     if not count:
-        by_column.pop("", None)
+        by_column.pop(ANY_KEY, None)
     unserved = _unserved(indexes, predicate, by_column, keys, has_condition=has_condition)
     return IndexChoice(by_column=by_column, unserved=unserved, uses=explain_indexes(indexes, by_column, predicate))
 
@@ -95,10 +97,11 @@ def choose_for_sums(
     """Choose the index whose partial aggregates answer a query.
 
     The index must have all keys, all columns that the predicate tests, and all aggregates. Partition columns, which are
-    `partitioned_by` in lower case, need no index. An index with fewer columns is preferred. In `by_column`, the chosen
-    index also has the key "", because the query may name none of its columns. `measures` maps each measure to its
-    aggregates; there are no aggregates if the measured column is not a data column of the table, and then no index is
-    chosen. `indexes`, `predicate` and `keys` are as in `choose`.
+    `partitioned_by` in lower case, need no index. An index with fewer columns is preferred, and then one of the type
+    AGGREGATE, which has fewer rows. In `by_column`, the chosen index also has the key ANY_KEY, because the query may
+    name none of its columns. `measures` maps each measure to its aggregates; there are no aggregates if the measured
+    column is not a data column of the table, and then no index is chosen. `indexes`, `predicate` and `keys` are as in
+    `choose`.
     """
     aggregates = [aggregate for held in measures.values() for aggregate in held]
     tested = {column.lower() for column in columns_of(predicate)}
@@ -106,21 +109,43 @@ def choose_for_sums(
     holding = [
         definition
         for definition, why_not in indexes
-        if not why_not and definition.has_bitmaps and all(measures.values()) and holds(definition, aggregates)
+        if not why_not and definition.counts_rows and all(measures.values()) and holds(definition, aggregates)
     ]
     serving = [definition for definition in holding if needed <= {name.lower() for name in definition.key_names}]
     if not serving:
         by = f" by {_shown(sorted(needed), [definition for definition, _ in indexes])}" if needed and holding else ""
         why = f"no index holds {', '.join(map(str, measures))}{by}{_unusable(indexes)}"
         return IndexChoice(by_column={}, unserved=Unserved(Reason.NOT_TESTED, why), uses=())
-    chosen = min(serving, key=lambda definition: (len(definition.columns), definition.name))
+    chosen = min(serving, key=lambda d: (len(d.columns), not d.counts_files, d.name))
     serves = f"serves {_shown(sorted(needed), [chosen])}; " if needed else ""
-    reason = f"{serves}holds {texts(aggregates)}"
+    reason = f"{serves}holds {texts(aggregates) or Aggregate('count')}"
     uses = [
         replace(use, reason=reason) if use.used else use
-        for use in explain_indexes(indexes, dict.fromkeys((*needed, ""), chosen), predicate)
+        for use in explain_indexes(indexes, dict.fromkeys((*needed, ANY_KEY), chosen), predicate)
     ]
-    return IndexChoice(by_column=dict.fromkeys((*needed, ""), chosen), unserved=None, uses=tuple(uses))
+    return IndexChoice(by_column=dict.fromkeys((*needed, ANY_KEY), chosen), unserved=None, uses=tuple(uses))
+
+
+def choose_cube(
+    indexes: Sequence[tuple[Definition, str]],
+    predicate: Predicate,
+    keys: Sequence[str],
+    partitioned_by: Collection[str],
+) -> IndexChoice | None:
+    """Choose an AGGREGATE index that counts the rows of a predicate by keys.
+
+    Return None if none has all columns, if a BITMAP index has them, or if the query tests and groups by none. The
+    arguments are as in `choose_for_sums`.
+    """
+    needed = {*keys, *(column.lower() for column in columns_of(predicate))} - set(partitioned_by)
+    serving = [
+        definition
+        for definition, why_not in indexes
+        if not why_not and definition.counts_rows and needed <= {name.lower() for name in definition.key_names}
+    ]
+    if not needed or not serving or any(definition.has_bitmaps for definition in serving):
+        return None
+    return choose_for_sums(indexes, predicate, keys, {}, partitioned_by)
 
 
 def holds(definition: Definition, aggregates: Collection[Aggregate]) -> bool:
@@ -188,7 +213,7 @@ def _use(
     serves = [column for column, chosen in by_column.items() if chosen is definition]
     serving = sorted({by_column[c.lower()].name for c in definition.key_names if c.lower() in by_column})
     if serves:
-        reason = f"serves {_shown(serves, [definition])}" if serves != [""] else "knows how many rows there are"
+        reason = f"serves {_shown(serves, [definition])}" if serves != [ANY_KEY] else "knows how many rows there are"
         if implying := [e.columns[0].name for e in definition.expressions if e.name in implied and e.name in serves]:
             reason += f", which follows from the test of {', '.join(dict.fromkeys(implying))}"
     elif why_not:
@@ -203,6 +228,7 @@ def _use(
         name=definition.name,
         columns=definition.key_texts,
         encoding=definition.bitmap_encoding,
+        type=definition.type,
         used=bool(serves),
         reason=reason,
     )

@@ -45,7 +45,7 @@ _REASON_WITHOUT_FIGURES = "the cheapest way; figures are hidden, because hive_bi
 class IndexUse:
     """Whether a plan uses an index, and why.
 
-    `encoding` is None for the type COMPACT, which has no bitmaps.
+    `encoding` is None for the types COMPACT and AGGREGATE, which have no bitmaps.
     """
 
     name: str
@@ -53,6 +53,7 @@ class IndexUse:
     encoding: str | None
     used: bool
     reason: str
+    type: str = "BITMAP"
 
 
 @dataclass(frozen=True, kw_only=True)

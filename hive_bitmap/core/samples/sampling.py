@@ -5,9 +5,9 @@ show. The sorted blocks are divided into equal parts, and the block nearest to t
 blocks with adjacent equal keys and blocks with scattered keys are as frequent in the sample as in the table. The sample
 is the same each time.
 
-The size of a COMPACT index is not proportional to the number of blocks. The index has one row for each key and file:
-the more blocks of a file hold a key, the less space each block takes. A whole shard is therefore simulated. A key that
-occurs in several sampled blocks is put into the same share of the blocks of the shard. Keys that occur in only one
+The size of a COMPACT or AGGREGATE index is not proportional to the number of blocks. It has one row for each key and
+file: the more blocks of a file hold a key, the less space each block takes. A whole shard is therefore simulated. A key
+that occurs in several sampled blocks is put into the same share of the blocks of the shard. Keys that occur in only one
 sampled block are more numerous in the table than in the sample. The number of such keys in the table is estimated from
 the numbers of keys that occur once and twice, by Chao's estimator of the number of species. This number determines in
 how many blocks such a key is.
@@ -174,7 +174,7 @@ class SampleItem:
 class Cost:
     """The size and write time of the index rows of sampled blocks.
 
-    For a COMPACT index, `data`, `groups` and `seconds` are measured on a simulated whole shard, and the figures here
+    Without bitmaps, `data`, `groups` and `seconds` are measured on a simulated whole shard, and the figures here
     are the share of the sampled blocks in them. `data` and `cardinalities` are bytes that grow with the table. In
     addition, each row group takes `group_overhead` bytes, and each file of cardinalities takes `cardinality_overhead`
     bytes. `groups` is the number of row groups that the index rows fill, which may be a fraction. `seconds` is the time
@@ -339,7 +339,7 @@ def _count_values(keys: pa.ChunkedArray, values: Sequence[str]) -> _ValueCounts:
 def _cost(path: str, rows: pa.Table, item: SampleItem) -> Cost:
     """Measure the cost of the index rows `rows` by writing shards to `path`.
 
-    For a COMPACT index, the cost of a simulated whole shard is measured, and the result is the share of the sampled
+    Without bitmaps, the cost of a simulated whole shard is measured, and the result is the share of the sampled
     blocks in the cost of that shard.
     """
     definition, keys, sampled = item.definition, item.definition.column_names, len(item.blocks)
@@ -347,8 +347,11 @@ def _cost(path: str, rows: pa.Table, item: SampleItem) -> Cost:
     if definition.has_bitmaps:
         return _written(path, rows, smallest, definition)
     blocks, parts = resampled(rows, keys, sampled, item.shard_blocks, item.shard_files)
-    smallest = shard.compact(smallest, keys)
-    costs = [(_written(path, shard.compact(part, keys), smallest, definition), weight) for part, weight in parts]
+    smallest = shard.compact(smallest, definition)
+    costs = [
+        (_written(path, shard.compact(_with_counts(part, definition), definition), smallest, definition), weight)
+        for part, weight in parts
+    ]
     share = sampled / blocks
     return Cost(
         data=sum(cost.data * weight for cost, weight in costs) * share,
@@ -356,6 +359,16 @@ def _cost(path: str, rows: pa.Table, item: SampleItem) -> Cost:
         groups=sum(cost.groups * weight for cost, weight in costs) * share,
         seconds=sum(cost.seconds * weight for cost, weight in costs) * share,
     )
+
+
+def _with_counts(rows: pa.Table, definition: Definition) -> pa.Table:
+    """Return simulated index rows with the aggregates of an index: each has a single base row.
+
+    An estimated index has no other aggregate than `count(*)`.
+    """
+    for field in definition.aggregate_fields:
+        rows = rows.append_column(field, pa.array(np.ones(rows.num_rows, np.int64)))
+    return rows
 
 
 def _written(path: str, rows: pa.Table, smallest: pa.Table, definition: Definition) -> Cost:

@@ -45,7 +45,7 @@ class Candidate:
     The index has `keys` distinct keys with `key_bytes` bytes each. The table has `rows` rows in `blocks` blocks of
     `files` files. A rare key is in the shares `rare_rows` of the rows and `rare_blocks` of the blocks; `rare_rows` and
     `rare_blocks` are None if no block could be indexed. `index_bytes` and `base_bytes` are the sizes of the index and
-    of the base files. `has_bitmaps` is false for an index without bitmaps (COMPACT), which answers no counts. `queries`
+    of the base files. `counts_rows` is false for a COMPACT index, which answers no counts. `queries`
     has what else the prices of queries depend on.
     """
 
@@ -58,7 +58,7 @@ class Candidate:
     blocks: int
     files: int
     key_bytes: float = 8.0
-    has_bitmaps: bool = True
+    counts_rows: bool = True
     queries: Queries = Queries()
 
     @property
@@ -66,7 +66,7 @@ class Candidate:
         """Whether the planner would answer a count of rows by key from the index alone."""
         is_small = driver_bytes(DOUBT * self.keys, self.key_bytes) <= self.queries.answer_bytes
         is_quicker = is_counted_by_index(self.index_bytes, self.rows, 1, self.queries.cores, keys=self.keys)
-        return self.has_bitmaps and is_small and is_quicker
+        return self.counts_rows and is_small and is_quicker
 
 
 def verdict(index: Candidate) -> str:

@@ -2,6 +2,7 @@
 
 `table_files` compares the listed files with what the indexes cover. `candidates` decides which files are looked up in
 which index, and which files are read whole. A file that no index covers is never dropped. `select` combines bitmaps.
+`index_rows` reads the rows of an index one after the other.
 The same functions run in the driver and in tasks. `live_counts` corrects counts for rows that the table has deleted.
 `offsets` writes the blocks that may match as the result file of a compact index. `split_order` computes the order in
 which Spark's own scan delivers rows. `first_rows` leaves out blocks that a sorted query with a LIMIT does not need.
@@ -10,6 +11,7 @@ which Spark's own scan delivers rows. `first_rows` leaves out blocks that a sort
 __all__ = [
     "candidates",
     "first_rows",
+    "index_rows",
     "key_matches",
     "live_counts",
     "lookup_units",

@@ -37,7 +37,7 @@ from hive_bitmap.core.predicates.nodes import (
     simplify,
 )
 from hive_bitmap.core.selecting.key_matches import MatchingKeys, key_matches
-from hive_bitmap.core.selecting.lookup_units import Flags, IndexPart, Longs, LookupUnit
+from hive_bitmap.core.selecting.lookup_units import ANY_KEY, Flags, IndexPart, Longs, LookupUnit
 from hive_bitmap.core.selecting.select import LookupResult, count
 from hive_bitmap.core.selecting.table_files import FileRecords, PartitionState, TableFiles
 from hive_bitmap.core.stores import FileStatus, is_local
@@ -164,17 +164,17 @@ def choose_indexes(
 ) -> dict[str, Definition]:
     """Choose the index for each tested column and each grouping column.
 
-    Return the indexes by lower-case column name. A BITMAP index is preferred to a COMPACT index, and an index with
-    fewer columns to an index with more columns. `keys` are lower-case names of grouping columns, which only a BITMAP
-    index serves. An index with all grouping columns is preferred to all other indexes, and best is an index with all
-    grouping columns and all tested columns: such an index counts without bitmaps. Without tested and grouping columns,
-    a single index is returned under the name "". It can be any of the indexes, because each index records the number of
-    rows.
+    Return the indexes by lower-case column name. A BITMAP index is preferred to indexes of other types, and an index
+    with fewer columns to an index with more columns. `keys` are lower-case names of grouping columns, which only a
+    BITMAP index serves. An index with all grouping columns is preferred to all other indexes, and best is an index with
+    all grouping columns and all tested columns: such an index counts without bitmaps. Without tested and grouping
+    columns, a single index is returned under the name ANY_KEY. It can be any of the indexes, because each index records
+    the number of rows.
     """
     tested = {column.lower() for column in columns_of(predicate)}
     ordered = sorted(definitions, key=lambda d: (not d.has_bitmaps, len(d.columns), d.name))
     if predicate == TRUE and not keys:
-        return {"": ordered[0]} if ordered else {}
+        return {ANY_KEY: ordered[0]} if ordered else {}
     with_columns = [({name.lower() for name in d.key_names}, d) for d in ordered]
     chosen: dict[str, Definition] = {}
     for together in (tested.union(keys), set(keys)) if keys else ():
@@ -337,7 +337,7 @@ def _lookup(
         length=_flat(described["lengths"]),
         rows=_flat(described["rows"]),
         parts={
-            column: _part(definition, column, coverage[definition.name], files)
+            column: _part(definition, column, coverage[definition.name], files, counted=ANY_KEY in chosen)
             for column, definition in chosen.items()
             if definition.name in coverage
         },
@@ -345,7 +345,7 @@ def _lookup(
     return Lookup(
         partitions=tuple(partitions),
         numbers=files,
-        unit=unit,
+        unit=unit.by_file() if unit.has_whole_files else unit,
         predicate=predicates[partitions[0]],
         described=described.select(list(DESCRIBED)),
         spark_only=_spark_only(table, files, described),
@@ -377,7 +377,11 @@ def _spark_only(table: TableFiles, files: Longs, described: pa.Table) -> tuple[f
     return tuple(columns)
 
 
-def _part(definition: Definition, column: str, indexed_files: FileRecords, files: Longs) -> IndexPart:
+def _part(definition: Definition, column: str, indexed_files: FileRecords, files: Longs, *, counted: bool) -> IndexPart:
+    """Return the part of an index that serves a column of these files.
+
+    With `counted`, an AGGREGATE index counts rows; otherwise it selects blocks.
+    """
     rows = indexed_files.shard[files]
     shards = indexed_files.covered.shards.take(pa.array(np.unique(rows[rows >= 0])))
     return IndexPart(
@@ -387,10 +391,11 @@ def _part(definition: Definition, column: str, indexed_files: FileRecords, files
             for name, field in zip(definition.key_names, key_fields(definition), strict=True)
             if name.lower() == column or not column
         ),
-        encoding=definition.encoding if definition.has_bitmaps else "",
+        encoding=definition.bitmap_encoding or "",
         shards=tuple(zip(shards["shard"].to_pylist(), shards["size"].to_pylist(), strict=True)),
         files=np.flatnonzero(rows >= 0),
         entries=int(shards["rows"].to_numpy().sum()),
+        in_files=counted and definition.counts_files,
     )
 
 

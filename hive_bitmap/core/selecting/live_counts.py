@@ -1,7 +1,8 @@
 """Exclude deleted rows from counts.
 
 A table has deleted rows that its files and indexes still have. The numbers of the deleted rows are read after the
-lookup, and only for files with selected rows. If the numbers cannot be read, the file is read whole.
+lookup, and only for files with selected rows. If the numbers cannot be read, or if an AGGREGATE index counts, the file
+is read whole.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def without_deleted(
     }
     if not deletes:
         return results
-    deleted_rows = read(deletes)
+    deleted_rows = {} if any(lookup.unit.has_whole_files for lookup in results.lookups) else read(deletes)
     whole, lookups, updated = list(results.whole_files), list[Lookup](), list[LookupResult]()
     again: dict[int, Lookup] = {}
     for (lookup, result), files in zip(results.pairs(), affected, strict=True):

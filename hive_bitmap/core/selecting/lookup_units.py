@@ -7,7 +7,7 @@ blocks.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +17,10 @@ import pyarrow.compute as pc
 
 from hive_bitmap.core.bitmaps import selection
 from hive_bitmap.core.bitmaps.selection import BitLayout
+from hive_bitmap.core.index.lookup import Rows
 from hive_bitmap.errors import CorruptIndex
 
+ANY_KEY = ""  # a unit has the index that counts under this name, even if a query names no column of the index
 Flags = npt.NDArray[np.bool_]
 Longs = npt.NDArray[np.int64]
 
@@ -39,10 +41,23 @@ class IndexPart:
 
     index: str  # its name
     key: pa.Field  # the column, with the Arrow type of its keys
-    encoding: str  # of its bitmaps, a key of ENCODINGS; empty for COMPACT
+    encoding: str  # of its bitmaps, a key of ENCODINGS; empty for COMPACT and AGGREGATE
     shards: tuple[tuple[str, int], ...]  # path and size in bytes
     files: Longs  # positions in `LookupUnit.paths` of the files that the index covers
-    entries: int = 0  # number of rows of the shards; each row is a key in a block
+    entries: int = 0  # number of rows of the shards; each row is a key in a block, or in a file
+    in_files: bool = False  # whether it is of an AGGREGATE index that counts the rows of whole files
+
+    @property
+    def kind(self) -> Rows:
+        """What the rows of the shards are read as."""
+        if self.encoding:
+            return Rows.BLOCKS
+        return Rows.FILES if self.in_files else Rows.LISTS
+
+    @property
+    def counts(self) -> bool:
+        """Whether the index knows how many rows of each block of the unit have a key."""
+        return self.kind is not Rows.LISTS
 
 
 @dataclass(frozen=True)
@@ -62,7 +77,7 @@ class LookupUnit:
     """Base files that are looked up together, and their blocks.
 
     Blocks are in file order; arrays have an item for each block. `deleted` has the deleted rows of files, which the
-    index still has. `deleted` is empty unless rows are counted.
+    index still has. `deleted` is empty unless rows are counted. If an AGGREGATE index counts, each file is one block.
     """
 
     paths: tuple[str, ...]
@@ -72,6 +87,17 @@ class LookupUnit:
     rows: Longs  # number of rows; may be 0
     parts: Mapping[str, IndexPart]  # by lower-case column name
     deleted: Mapping[str, DeletedRows] = field(default_factory=dict)  # by path
+
+    @property
+    def has_whole_files(self) -> bool:
+        """Whether each file is one block, because an AGGREGATE index counts."""
+        return any(part.in_files for part in self.parts.values())
+
+    def by_file(self) -> LookupUnit:
+        """Return the unit with one block for each file, at offset 0."""
+        files = len(self.paths)
+        length, rows = (np.bincount(self.file, of, files).astype(np.int64) for of in (self.length, self.rows))
+        return replace(self, file=np.arange(files), offset=np.zeros(files, np.int64), length=length, rows=rows)
 
     def covered(self, part: IndexPart) -> Flags:
         """Return for each of `paths` whether an index covers the file."""

@@ -32,8 +32,9 @@ from hive_bitmap.core.predicates.nodes import (
     leaves_of,
     only_column,
 )
+from hive_bitmap.core.selecting.index_rows import INCONSISTENT, index_rows
 from hive_bitmap.core.selecting.key_matches import MatchingKeys, key_matches, may_hold
-from hive_bitmap.core.selecting.lookup_units import BlockNumbers, Flags, Longs, LookupUnit, deleted_bits
+from hive_bitmap.core.selecting.lookup_units import ANY_KEY, BlockNumbers, Flags, Longs, LookupUnit, deleted_bits
 from hive_bitmap.errors import CorruptBitmap, CorruptIndex
 
 log = logging.getLogger(__name__)
@@ -101,15 +102,37 @@ def count(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -
     """Count the rows of each block that `select` would select.
 
     For a predicate over one column, cardinalities are added up, because no row has two keys. Bitmaps are then needed
-    only for blocks with deleted rows.
+    only for blocks with deleted rows. If each file of the unit is a block, the cardinalities of whole keys are added
+    up.
     """
     column = only_column(predicate)
+    if unit.has_whole_files and column is None:
+        return _count_in_files(unit, predicate, matching_keys)
     if column is None or column not in unit.parts:
         return select(unit, predicate, matching_keys).result()
     evaluation = _Evaluation(unit=unit, matching_keys=matching_keys, exact=exact_files(unit, predicate, matching_keys))
     deleted = evaluation.deleted_counts(predicate) if unit.deleted else 0
     counts = evaluation.matching_counts(column, predicate) - deleted
     return LookupResult(counts, evaluation.exact_files(), evaluation.damaged, evaluation.index_bytes)
+
+
+def _count_in_files(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> LookupResult:
+    """Count the rows of each file that match a predicate over several columns of an AGGREGATE index, or TRUE."""
+    exact, part = exact_files(unit, predicate, matching_keys), unit.parts[ANY_KEY]
+    covered = unit.covered(part)
+    if isinstance(predicate, Constant) or not exact.any():
+        return LookupResult(unit.rows.copy(), exact & covered, {}, 0)
+    counts = np.zeros(len(unit.rows), np.int64)
+    try:
+        for rows in index_rows(unit, [ANY_KEY], predicate, matching_keys):
+            counts += np.bincount(rows.block, np.where(rows.true, rows.cardinality, 0), len(counts)).astype(np.int64)
+        if (counts > unit.rows).any():
+            raise CorruptIndex(INCONSISTENT)
+    except CorruptIndex as e:
+        checksums.log_whole(log, f"index {part.index}", e)
+        damaged = dict.fromkeys(part.files.tolist(), e)
+        return LookupResult(unit.rows.copy(), np.zeros(len(exact), bool), damaged, 0)
+    return LookupResult(np.where(covered, counts, unit.rows), exact & covered, {}, 0)
 
 
 def matching_share(unit: LookupUnit, node: Predicate, matching_keys: MatchingKeys) -> float:
@@ -158,7 +181,7 @@ def exact_files(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingK
     exact = np.full(len(unit.paths), is_understood(predicate, unit.parts, matching_keys))
     for column in columns_of(predicate):
         part = unit.parts.get(column.lower())
-        exact &= unit.covered(part) if part is not None and part.encoding else False
+        exact &= unit.covered(part) if part is not None and part.counts else False
     return exact
 
 
@@ -257,7 +280,7 @@ class _Evaluation:
         part = self.unit.parts.get(column)
         if part is None:
             return self.unit.rows
-        if isinstance(node, IsNull) and node.negated and part.encoding:
+        if isinstance(node, IsNull) and node.negated and part.counts:
             # Every row has exactly one key, which may be NULL, so a single key is looked up in place of all others.
             not_null = self.unit.rows - self.matching_counts(column, replace(node, negated=False))
             return np.where(self.covered[column][self.unit.file], not_null, self.unit.rows)
@@ -265,7 +288,7 @@ class _Evaluation:
         for hits in self._matching(column, node):
             counts += np.bincount(hits.blocks, hits.cardinality, len(counts)).astype(np.int64)
         if (counts > self.unit.rows).any():
-            if part.encoding:
+            if part.counts:
                 self._mark_damaged(column, CorruptIndex("its keys share rows"))
             counts = np.minimum(counts, self.unit.rows)
         return np.where(self.covered[column][self.unit.file], counts, self.unit.rows)
@@ -357,7 +380,7 @@ class _Evaluation:
                 part.key,
                 lambda stats: negated or may_hold(node, stats),
                 lambda keys: key_matches(node, keys, self.matching_keys) != negated,
-                not part.encoding,
+                part.kind,
             ):
                 numbers, rows = blocks.find(entries.buckets, entries.offsets)
                 cardinality = self.unit.rows[numbers] if entries.cardinality is None else entries.cardinality[rows]

@@ -75,10 +75,8 @@ def export(spark: SparkSession, table: str, index: str, root: str, name: str | N
     exported = catalog.named(base, indexes, index)
     _require_readable(base, exported)
     permission.require_reading(spark, base, exported.definition.column_names, "an export")
-    definition, hive_name = (
-        replace(exported.definition, aggregates=()),
-        check_name(name or f"hive_{exported.definition.name}"),
-    )
+    definition = _without_aggregates(exported.definition)
+    hive_name = check_name(name or f"hive_{exported.definition.name}")
     home = raw_hadoop_path(root if ":" in root.partition("/")[0] else "file:" + stores.absolute(root))
     home = f"{home}/{generation.new_name()}"
     columns = [column.name for column in base.partition_columns]
@@ -108,6 +106,11 @@ def export(spark: SparkSession, table: str, index: str, root: str, name: str | N
         partition_columns=tuple(base.partition_columns),
         partitions=counted,
     )
+
+
+def _without_aggregates(definition: Definition) -> Definition:
+    """Return the definition of an index without its aggregates; AGGREGATE becomes COMPACT."""
+    return replace(definition, type="COMPACT" if definition.counts_files else definition.type, aggregates=())
 
 
 def _require_readable(base: Table, index: Index) -> None:

@@ -236,9 +236,9 @@ def _warn_of_equal(definition: Definition, indexes: Iterable[Index]) -> None:
             )
 
 
-def _answered_queries(index: Definition) -> tuple[frozenset[str], bool, str]:
+def _answered_queries(index: Definition) -> tuple[frozenset[str], str, str]:
     """Return a value that is equal for indexes that answer the same queries."""
-    return frozenset(index.key_names), index.has_bitmaps, index.where
+    return frozenset(index.key_names), index.type, index.where
 
 
 def _follows_by_default(spark: SparkSession, type: str, *, deferred: bool) -> bool:

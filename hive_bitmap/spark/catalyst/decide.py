@@ -238,15 +238,21 @@ class _AskedScan:
             columns=columns,
             grouping_sets=(sums.keys,),
             measures=sums.measures,
+            top=sums.top if {key.lower() for key in sums.keys} <= self._ordered else None,
         )
         return rows.counted(sums.keys)
+
+    @property
+    def _ordered(self) -> frozenset[str]:
+        """The columns, in lower case, whose keys Spark sorts as shards do."""
+        return frozenset(column.name.lower() for column in self.table.base.keyed_columns if has_order(column))
 
     def _count_request(self) -> Request:
         """Return the request for the counts of all key sets."""
         key_sets, text = self.scan.key_sets, self.scan.condition or None
         keys = tuple(dict.fromkeys(key for keys in key_sets for key in keys))
         name, columns = self.table.base.full_name, self.scan.columns
-        ordered = frozenset(column.name.lower() for column in self.table.base.keyed_columns if has_order(column))
+        ordered = self._ordered
         rows = Request(
             table=name,
             predicate=text,
@@ -255,6 +261,7 @@ class _AskedScan:
             limit=self._limit,
             extremes=self.scan.extremes & ordered,
             summaries=self.scan.summaries & ordered,
+            group_summary=self.scan.group_summary if {key.lower() for key in keys} <= ordered else None,
             top=self.scan.top if {key.lower() for key in keys} <= ordered else None,
         )
         return rows.counted(keys)

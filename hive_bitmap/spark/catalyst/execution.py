@@ -21,7 +21,6 @@ import pyarrow as pa
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.answering.answer_size import TooLarge
-from hive_bitmap.core.answering.index_rows import COUNT
 from hive_bitmap.core.answering.tally import is_countable
 from hive_bitmap.core.formats.key_values import column_type
 from hive_bitmap.core.index.fingerprint import Fingerprint
@@ -33,6 +32,7 @@ from hive_bitmap.core.planning.planner import needs_file
 from hive_bitmap.core.planning.prices import DRIVER_THREADS
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.selecting.first_rows import needed_pieces
+from hive_bitmap.core.selecting.index_rows import COUNT
 from hive_bitmap.core.selecting.lookup_units import Place
 from hive_bitmap.core.selecting.split_order import Piece
 from hive_bitmap.core.stores import FileStatus

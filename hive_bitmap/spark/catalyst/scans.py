@@ -14,7 +14,8 @@ from decimal import Decimal
 from typing import Any
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.answering.key_merge import Top
+from hive_bitmap.core.answering.first_groups import Top
+from hive_bitmap.core.answering.group_summaries import GroupSummary
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.aggregate_columns import FUNCTIONS, Measure
 from hive_bitmap.core.index.definition import Definition
@@ -172,11 +173,13 @@ class RuntimeFilter:
 class Sums:
     """What an aggregation needs if partial aggregates in an index answer it.
 
-    The partial aggregates of `measures`, the aggregated columns, are added up for each key of the columns `keys`.
+    The partial aggregates of `measures`, the aggregated columns, are added up for each key of the columns `keys`. If
+    the query needs only some groups of a single key, `top` says which; otherwise it is None.
     """
 
     keys: tuple[str, ...]
     measures: tuple[Measure, ...]
+    top: Top | None = None
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Sums:
@@ -189,7 +192,7 @@ class Sums:
             )
             for measure in fields["measures"]
         ]
-        return cls(tuple(fields["keys"]), tuple(measures))
+        return cls(tuple(fields["keys"]), tuple(measures), Top(**fields["top"]) if "top" in fields else None)
 
     @property
     def has_sum(self) -> bool:
@@ -217,7 +220,8 @@ class Sums:
             return measure.may_be_key and (name in partitioned_by or (not held and name in keyed))
 
         moved = tuple(measure.column for measure in self.measures if is_key(measure))
-        return Sums((*self.keys, *moved), tuple(measure for measure in self.measures if measure.column not in moved))
+        measures = tuple(measure for measure in self.measures if measure.column not in moved)
+        return Sums((*self.keys, *moved), measures, None if moved else self.top)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,7 +238,8 @@ class Scan:
     `key_sets` are the sets of columns to count rows by, to answer the aggregation above the scan. `key_sets` is empty
     if there is no aggregation, or if counts do not answer the aggregation, for the reason `unanswered`. `extremes` are
     columns, in lower case: each is a key set of its own for which MIN and MAX are enough. `summaries` are columns, in
-    lower case: each is a key set of its own for which a summary (`key_merge.summary`) is enough. If the query needs
+    lower case: each is a key set of its own for which a summary (`key_merge.summary`) is enough. `group_summary` is the
+    only key set, if a summary of one column for each group of the other is enough. If the query needs
     only some groups of its only key set, a single column, `top` says which groups; otherwise it is None. `sums` say how
     partial aggregates answer the aggregation; None if they do not.
 
@@ -270,6 +275,7 @@ class Scan:
     extremes: frozenset[str] = frozenset()
     limit: int | None = None
     summaries: frozenset[str] = frozenset()
+    group_summary: GroupSummary | None = None
     top: Top | None = None
     nested: Mapping[str, str] = field(default_factory=dict)
     first: FirstRows | None = None
@@ -297,6 +303,7 @@ class Scan:
             key_sets=tuple(tuple(keys) for keys in aggregate.get("key_sets", ())),
             extremes=frozenset(name.lower() for name in aggregate.get("extremes", ())),
             summaries=frozenset(name.lower() for name in aggregate.get("summaries", ())),
+            group_summary=GroupSummary(**aggregate["group_summary"]) if "group_summary" in aggregate else None,
             top=Top(**aggregate["top"]) if "top" in aggregate else None,
             unanswered=aggregate.get("why"),
             runtime_filters=tuple(RuntimeFilter(**filter) for filter in fields["runtime_filters"]),

@@ -395,7 +395,7 @@ def _estimate(
                 blocks=base.blocks,
                 files=len(footers.paths),
                 key_bytes=max((sample.key_bytes for sample in indexed), default=0.0),
-                has_bitmaps=definition.has_bitmaps,
+                counts_rows=definition.counts_rows,
                 queries=queries,
             )
         ),

@@ -93,7 +93,9 @@ def extend(
 
 def _encoding(definition: Definition, value: str) -> Definition:
     if not definition.has_bitmaps:
-        raise InvalidProperty(f"index {definition.name} is COMPACT: it holds no bitmaps, so it has no encoding")
+        raise InvalidProperty(
+            f"index {definition.name} is {definition.type}: it holds no bitmaps, so it has no encoding"
+        )
     encoding = one_of("encoding", value.lower(), tuple(ENCODINGS))
     return replace(definition, next_encoding="" if encoding == definition.encoding else encoding)
 

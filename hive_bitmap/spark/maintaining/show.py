@@ -137,7 +137,7 @@ class IndexStatus(Report):
 
     def _cells(self) -> dict[str, str]:
         return texts_of(self, "index", "columns", "encoding", *STATES, "index_bytes", "built") | {
-            "encoding": self.definition.bitmap_encoding or "COMPACT",
+            "encoding": self.definition.bitmap_encoding or self.definition.type,
             "last build": "" if self.built is None else moment(self.built),
             "note": "; ".join(filter(None, [self.next_rebuild, self.problem])),
         }

@@ -26,7 +26,8 @@ from hive_bitmap.core.answering.count_budget import (
     index_bytes,
     share_in_memory,
 )
-from hive_bitmap.core.answering.key_merge import Top
+from hive_bitmap.core.answering.first_groups import Top
+from hive_bitmap.core.answering.group_summaries import GroupSummary
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import checksums, lookup
 from hive_bitmap.core.index.definition import Definition
@@ -138,9 +139,9 @@ class Counting:
     Each of the `key_sets` has the grouping columns of one count, in lower case. `extremes` and `mergeable` are columns
     (in lower case) that are a key set of their own, of which the query does not need all groups. Of a column in
     `extremes`, the smallest and the largest key are enough. Of a column in `mergeable`, a summary of the groups
-    (`key_merge.summary`) is enough if `top` is None, otherwise the groups that `top` describes. If `measures` is not 0,
-    partial aggregates of that many columns are added up by key. If Spark's own count would cost less, the lookup is
-    skipped, unless it is `forced`.
+    (`key_merge.summary`) is enough if `top` is None, otherwise the groups that `top` describes. `group_summary` says
+    what is enough of a key set of two columns. If `measures` is not 0, partial aggregates of that many columns are
+    added up by key. If Spark's own count would cost less, the lookup is skipped, unless it is `forced`.
     """
 
     key_sets: Sequence[Sequence[str]]
@@ -148,6 +149,7 @@ class Counting:
     extremes: frozenset[str] = frozenset()
     mergeable: frozenset[str] = frozenset()
     top: Top | None = None
+    group_summary: GroupSummary | None = None
     forced: bool = False
 
 
@@ -171,6 +173,7 @@ def look_up_snapshot(
         extremes=counting.extremes,
         mergeable=counting.mergeable,
         top=counting.top,
+        group_summary=counting.group_summary,
         measures=counting.measures,
     )
     evaluation = Evaluation(spark, matching_keys, counting, cost, resolved.engine)

@@ -17,8 +17,8 @@ import pyarrow as pa
 from hive_bitmap.core.answering.answer_size import TooLarge, estimated_keys
 from hive_bitmap.core.answering.count_budget import COUNT_PRICES
 from hive_bitmap.core.answering.extremes import are_enough
+from hive_bitmap.core.answering.group_summaries import is_summarized
 from hive_bitmap.core.answering.key_merge import is_merged
-from hive_bitmap.core.answering.partial_sums import ANY_KEY
 from hive_bitmap.core.columns import Column, find
 from hive_bitmap.core.formats import LAYOUTS
 from hive_bitmap.core.formats.key_values import KeyColumn, is_simple
@@ -27,7 +27,7 @@ from hive_bitmap.core.listings import file_listing, serde
 from hive_bitmap.core.memory_budget import BUDGET
 from hive_bitmap.core.nested_types import LEAVES, NestedType, read_types, text
 from hive_bitmap.core.planning import settings
-from hive_bitmap.core.planning.index_choice import IndexChoice, Unserved, choose, choose_for_sums
+from hive_bitmap.core.planning.index_choice import IndexChoice, Unserved, choose, choose_cube, choose_for_sums
 from hive_bitmap.core.planning.learnt_prices import FROZEN, PRICES, Factors
 from hive_bitmap.core.planning.plan import IndexUse, Plan
 from hive_bitmap.core.planning.planner import PlanInputs, full_scan, make_plan
@@ -37,6 +37,7 @@ from hive_bitmap.core.planning.strategy import Reason, Strategy
 from hive_bitmap.core.predicates.nodes import Implied, IsNull, Unknown, columns_of, leaves_of
 from hive_bitmap.core.selecting.candidates import LookupResults
 from hive_bitmap.core.selecting.first_rows import bounds_of, is_bounded, leave_out
+from hive_bitmap.core.selecting.lookup_units import ANY_KEY
 from hive_bitmap.core.selecting.split_order import Piece, WholePiece, pieces_in_order, runs
 from hive_bitmap.core.stores.options import memory_bytes
 from hive_bitmap.core.table_info import Table
@@ -263,10 +264,13 @@ def _by_cost(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> 
     extremes, top = case.counting.extremes, case.counting.top
     is_any = top is not None and top.is_any
     mergeable = case.counting.mergeable if is_any or not results.whole_files else frozenset()
+    summarized = None if results.whole_files else case.counting.group_summary
     counted = [
         [key for key in keys if key != ANY_KEY]
         for keys in case.counting.key_sets
-        if not are_enough(results.lookups, keys, extremes) and not is_merged(results.lookups, keys, mergeable, top)
+        if not are_enough(results.lookups, keys, extremes)
+        and not is_merged(results.lookups, keys, mergeable, top)
+        and not is_summarized(results.lookups, keys, summarized)
     ]
     keys = estimated_keys(results, counted, case.settings.answer_bytes)
     reading = _reading(case, snapshot, results)
@@ -491,10 +495,12 @@ def _choice(request: Request, resolved: ResolvedTable) -> IndexChoice:
     """Choose the indexes that serve a request."""
     base, keys = resolved.base, _data_keys(request.keys, resolved.base)
     indexes = [(index.definition, index.why_not) for index in resolved.indexes]
+    partitioned_by = {column.name.lower() for column in base.partition_columns}
     if request.measures:
         measures = {measure: measure.aggregates(base) for measure in request.measures}
-        partitioned_by = {column.name.lower() for column in base.partition_columns}
         choice = choose_for_sums(indexes, resolved.predicate, keys, measures, partitioned_by)
+    elif request.count and (cube := choose_cube(indexes, resolved.predicate, keys, partitioned_by)) is not None:
+        choice = cube
     else:
         has_condition = request.predicate is not None
         choice = choose(indexes, resolved.predicate, keys=keys, count=request.count, has_condition=has_condition)
@@ -515,6 +521,7 @@ def _counting(request: Request, base: Table, own_settings: Settings) -> Counting
         extremes=request.extremes,
         mergeable=request.mergeable,
         top=request.top,
+        group_summary=request.group_summary,
         forced=own_settings.strategy is Strategy.INDEX_ONLY,
     )
 

@@ -11,7 +11,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from hive_bitmap.core.answering.key_merge import Top
+from hive_bitmap.core.answering.first_groups import Top
+from hive_bitmap.core.answering.group_summaries import GroupSummary
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.aggregate_columns import Measure
 from hive_bitmap.core.predicates.nodes import Predicate, SparkLeaf
@@ -40,6 +41,7 @@ class Request:
     summaries: frozenset[str] = (
         frozenset()
     )  # columns, each a grouping set by itself, of which `key_merge.summary` is enough
+    group_summary: GroupSummary | None = None  # what is enough of its only grouping set, of two columns
     top: Top | None = None  # which groups the query needs, if its only grouping set is one column; None: all
     measures: tuple[Measure, ...] = ()  # columns whose aggregates are needed by key; one index must hold them
 

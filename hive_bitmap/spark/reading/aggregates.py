@@ -21,9 +21,10 @@ from hive_bitmap.core import stores
 from hive_bitmap.core.answering.answer_size import TooLarge, nbytes, remember_too_large
 from hive_bitmap.core.answering.count_budget import index_bytes
 from hive_bitmap.core.answering.extremes import are_enough, extremes
-from hive_bitmap.core.answering.index_rows import COUNT, GROUP
-from hive_bitmap.core.answering.key_merge import Top, is_merged, merged_answer
-from hive_bitmap.core.answering.partial_sums import ANY_KEY, RunningSums, TooWide, add_up
+from hive_bitmap.core.answering.first_groups import Top
+from hive_bitmap.core.answering.group_summaries import GroupSummary, group_summaries, is_summarized
+from hive_bitmap.core.answering.key_merge import DISTINCT, is_merged, merged_answer
+from hive_bitmap.core.answering.partial_sums import NotSummed, RunningSums, TooWide, add_up
 from hive_bitmap.core.answering.tally import RunningCounts, merge_counts, require_small, tally
 from hive_bitmap.core.columns import find
 from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
@@ -35,8 +36,9 @@ from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.planner import needs_file
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.selecting.candidates import Lookup, LookupResults, restrict
+from hive_bitmap.core.selecting.index_rows import COUNT, GROUP
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
-from hive_bitmap.core.selecting.lookup_units import Flags, Longs, Place
+from hive_bitmap.core.selecting.lookup_units import ANY_KEY, Flags, Longs, Place
 from hive_bitmap.errors import CorruptBitmap, CorruptIndex
 from hive_bitmap.spark.preparing.index_lookup import DRIVER_INDEX_BYTES
 from hive_bitmap.spark.preparing.prepare import Prepared, Reading
@@ -121,7 +123,7 @@ def known_counts(
             key_sets = [_data_keys(prepared.reading, keys) for keys in request.grouping_sets]
             remember_too_large(prepared.reading.results.lookups, key_sets, _limit(prepared.reading))
         return None
-    except TooWide as e:
+    except NotSummed as e:
         log.info("%s is aggregated by Spark: %s", request.table, e)
         return None
     except Exception as e:  # may be py4j's, for a task in which a store failed
@@ -217,11 +219,21 @@ def _counts_of_set(
     fresh = is_any or not (uncounted or reading.results.whole_files or changed)
     if fresh and not by_partition and is_merged(lookups, data, request.mergeable, top):
         try:
-            merged = _merged(spark, lookups, data[0], matching, top)
+            merged = _merged(spark, lookups, data[0], matching, top, aggregates)
             typed = merged.set_column(0, schema.field(0), merged[0].cast(schema.field(0).type))
             enough = top is not None and is_any and typed.num_rows >= top.rows
             return _Counted(require_small(typed, limit), uncounted, enough)
         except (CorruptIndex, CorruptBitmap) as e:
+            checksums.log_whole(log, "an index", e)
+            return None
+    by_group = request.group_summary
+    if by_group is not None and fresh and not by_partition and is_summarized(lookups, data, by_group):
+        try:
+            found = _summaries(spark, lookups, data, by_group, matching, limit).select([*data, COUNT, DISTINCT])
+            extended = schema.append(pa.field(DISTINCT, pa.int64()))
+            summaries = found.rename_columns(extended.names).cast(extended)
+            return _Counted(require_small(summaries, limit), uncounted)
+        except CorruptIndex as e:
             checksums.log_whole(log, "an index", e)
             return None
     of_lookup = partial(_tally, matching_keys=matching, keys=data, limit=limit, by_partition=by_partition)
@@ -256,18 +268,43 @@ def _counts_of_set(
 
 
 def _merged(
-    spark: SparkSession, lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, top: Top | None
+    spark: SparkSession,
+    lookups: Sequence[Lookup],
+    key: str,
+    matching_keys: MatchingKeys,
+    top: Top | None,
+    aggregates: Sequence[Aggregate],
 ) -> pa.Table:
     """Count the matching rows by a key, in this process or in a task.
 
     A task counts if more than DRIVER_INDEX_BYTES of the index have to be read. The arguments, the result and the errors
     are those of `key_merge.merged_answer`.
     """
-    compute = partial(merged_answer, key=key, matching_keys=matching_keys, top=top)
+    compute = partial(merged_answer, key=key, matching_keys=matching_keys, top=top, aggregates=aggregates)
     if index_bytes(lookups, [key]) <= DRIVER_INDEX_BYTES:
         return compute(lookups)
     [answer] = in_tasks(spark, [lookups], compute)
     return answer
+
+
+def _summaries(
+    spark: SparkSession,
+    lookups: Sequence[Lookup],
+    keys: Sequence[str],
+    needed: GroupSummary,
+    matching_keys: MatchingKeys,
+    limit: int,
+) -> pa.Table:
+    """Summarize the groups of a column, in this process or in a task.
+
+    A task does so if more than DRIVER_INDEX_BYTES of the index have to be read. The arguments, the result and the
+    errors are those of `group_summaries`.
+    """
+    compute = partial(group_summaries, needed=needed, matching_keys=matching_keys, limit=limit)
+    if index_bytes(lookups, keys) <= DRIVER_INDEX_BYTES:
+        return compute(lookups)
+    [summaries] = in_tasks(spark, [lookups], compute)
+    return summaries
 
 
 def _schema(reading: Reading, keys: Sequence[str], aggregates: Sequence[Aggregate]) -> pa.Schema | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hive_bitmap.core.answering.count_budget import CountPrices, bytes_to_look_up, count_cost, share_in_memory
-from hive_bitmap.core.answering.key_merge import Top
+from hive_bitmap.core.answering.first_groups import Top
 from hive_bitmap.core.index import lookup
 from hive_bitmap.core.predicates.nodes import TRUE, And, Compare, Or, Predicate
 from tests.core.selecting.lookups import lookup_of

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core.answering.extremes import extremes, has_order, index_covers
-from hive_bitmap.core.answering.index_rows import COUNT
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import lookup as shards
 from hive_bitmap.core.predicates.nodes import TRUE, Compare, Predicate
 from hive_bitmap.core.selecting.candidates import Lookup, restrict
+from hive_bitmap.core.selecting.index_rows import COUNT
 from hive_bitmap.core.selecting.select import is_understood
 from hive_bitmap.errors import CorruptIndex
 from tests.core.answering.test_tally import composite
@@ -66,8 +66,10 @@ def test_few_row_groups_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     read: list[int] = []
     of_group = shards._row_group
     monkeypatch.setattr(
-        shards, "_row_group", lambda opened, group, key: read.append(group) or of_group(opened, group, key)
-    )  # type: ignore[func-returns-value]
+        shards,
+        "_row_group",
+        lambda opened, group, key, kind: read.append(group) or of_group(opened, group, key, kind),  # type: ignore[func-returns-value]
+    )
     require_found([lookup_of(unit)], "k", rows)
     assert len(read) == 2
     read.clear()

@@ -18,21 +18,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hive_bitmap.core.answering import first_groups as choosing
 from hive_bitmap.core.answering import key_merge
-from hive_bitmap.core.answering.index_rows import COUNT
-from hive_bitmap.core.answering.key_merge import (
-    DISTINCT,
-    Top,
-    first_groups,
-    is_merged,
-    merge,
-    merged_counts,
-    some_groups,
-    summary,
-)
+from hive_bitmap.core.answering.first_groups import Top, first_groups
+from hive_bitmap.core.answering.key_merge import DISTINCT, is_merged, merge, merged_counts, some_groups, summary
 from hive_bitmap.core.index import lookup as shards
 from hive_bitmap.core.predicates.nodes import TRUE, Compare, Predicate
 from hive_bitmap.core.selecting.candidates import Lookup, restrict
+from hive_bitmap.core.selecting.index_rows import COUNT
 from hive_bitmap.core.selecting.select import is_understood
 from hive_bitmap.errors import CorruptIndex
 from tests.core.answering.test_tally import composite
@@ -130,7 +123,7 @@ def test_the_first_groups_are_among_those_that_are_kept(
     field = pa.field("k", pa.int32())
     run = sorted(groups.items(), key=lambda pair: (pair[0] is None, pair[0]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(key_merge, "HELD_ROWS", held)
+        patch.setattr(choosing, "HELD_ROWS", held)
         kept = of_tables([first_groups(merge([tables(run, size, field)], field), top, field)])
     assert kept.items() <= groups.items() and len(kept) <= 2 * top.rows + 1
     for null_first in (True, False):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Context, Decimal
@@ -16,17 +17,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core.answering.answer_size import TooLarge
-from hive_bitmap.core.answering.index_rows import COUNT, GROUP
-from hive_bitmap.core.answering.partial_sums import ANY_KEY, TooWide, add_up
+from hive_bitmap.core.answering.extremes import extremes, index_covers
+from hive_bitmap.core.answering.key_merge import merged_counts
+from hive_bitmap.core.answering.partial_sums import NotSummed, TooWide, add_up
+from hive_bitmap.core.answering.tally import tally
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.aggregate_columns import FUNCTIONS, Aggregate
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.shard import key_fields
 from hive_bitmap.core.indexing.group_indexing import Group, index_group
 from hive_bitmap.core.indexing.staged_values import ReadOptions
-from hive_bitmap.core.predicates.nodes import TRUE, And, Compare, IsNull, Predicate
+from hive_bitmap.core.predicates.nodes import TRUE, And, Compare, IsNull, Or, Predicate
 from hive_bitmap.core.selecting.candidates import Lookup
-from hive_bitmap.core.selecting.lookup_units import IndexPart, LookupUnit
+from hive_bitmap.core.selecting.index_rows import COUNT, GROUP
+from hive_bitmap.core.selecting.lookup_units import ANY_KEY, IndexPart, LookupUnit
+from hive_bitmap.core.selecting.select import count
 from hive_bitmap.errors import CorruptIndex
 from tests.core.selecting.lookups import lookup_of
 from tests.core.selecting.test_select import Row, truth
@@ -49,9 +54,17 @@ PREDICATES: list[Predicate] = [
 
 
 def lookup_of_files(
-    folder: Path, files: Sequence[list[Row]], type: str, predicate: Predicate, unreadable: frozenset[int] = frozenset()
+    folder: Path,
+    files: Sequence[list[Row]],
+    type: str,
+    predicate: Predicate,
+    unreadable: frozenset[int] = frozenset(),
+    kind: str = "BITMAP",
 ) -> tuple[Lookup, list[Aggregate]]:
-    """Index files with the keys k and s and all aggregates of v; the `unreadable` files have texts for v."""
+    """Index files with the keys k and s and all aggregates of v; the `unreadable` files have texts for v.
+
+    `kind` is the type of the index.
+    """
     columns = (*KEY_COLUMNS, Column("v", type))
     paths = []
     for number, rows in enumerate(files):
@@ -68,7 +81,12 @@ def lookup_of_files(
         paths.append(f"file:{folder}/{number}.parquet")
     aggregates = [Aggregate(function, columns[2]) for function in FUNCTIONS]
     definition = Definition(
-        name="both", database="db", table="t", columns=columns[:2], aggregates=(Aggregate("count"), *aggregates)
+        name="both",
+        database="db",
+        table="t",
+        type=kind,
+        columns=columns[:2],
+        aggregates=(Aggregate("count"), *aggregates),
     )
     group = Group(
         paths=tuple(paths),
@@ -81,7 +99,15 @@ def lookup_of_files(
     report = index_group(group)[0]
     shards = ((f"file:{folder}/{report.shard}", report.written.size),) if report.shard else ()
     parts = {
-        name: IndexPart(index="both", key=field, encoding="gap", shards=shards, files=np.arange(len(files)))
+        name: IndexPart(
+            index="both",
+            key=field,
+            encoding=definition.bitmap_encoding or "",
+            shards=shards,
+            files=np.arange(len(files)),
+            in_files=definition.counts_files,
+            entries=report.shard_rows,
+        )
         for field in key_fields(definition)
         for name in ([field.name, ANY_KEY] if field.name == "k" else [field.name])
     }
@@ -91,7 +117,7 @@ def lookup_of_files(
         for name, stored in (("offset", "offsets"), ("length", "lengths"), ("rows", "rows"))
     }
     unit = LookupUnit(paths=tuple(paths), file=np.repeat(np.arange(len(files)), counts), **flat, parts=parts)
-    return lookup_of(unit, predicate), aggregates
+    return lookup_of(unit.by_file() if unit.has_whole_files else unit, predicate), aggregates
 
 
 def unscaled(value: Any) -> int | None:
@@ -139,6 +165,7 @@ def tables(draw: st.DrawFn) -> tuple[str, list[list[Row]]]:
     st.sampled_from([(), ("k",), ("s",), ("k", "s"), ("s", "k")]),
     st.none() | st.lists(st.integers(0, 2), min_size=3, max_size=3),
     st.frozensets(st.integers(0, 2), max_size=2),
+    st.sampled_from(["BITMAP", "AGGREGATE"]),
 )
 @settings(max_examples=60)
 def test_sums_are_those_of_python(
@@ -148,10 +175,11 @@ def test_sums_are_those_of_python(
     keys: tuple[str, ...],
     numbers: list[int] | None,
     unreadable: frozenset[int],
+    kind: str,
 ) -> None:
     type, files = table
     groups = None if numbers is None else numbers[: len(files)]
-    lookup, aggregates = lookup_of_files(tmp_path, files, type, predicate, unreadable)
+    lookup, aggregates = lookup_of_files(tmp_path, files, type, predicate, unreadable, kind)
     has_rows = {number for number, rows in enumerate(files) if any(truth(predicate, row) for row in rows)}
     left = {number for number in unreadable if number in has_rows}
     wanted = expected(files, predicate, keys, groups, left)
@@ -159,7 +187,8 @@ def test_sums_are_those_of_python(
         try:
             sums, left_out = add_up(lookup, {}, keys, aggregates, groups=groups)
         except TooWide:
-            assert any(abs(row[1] or 0) >= 10**38 for row in wanted.values())
+            of_files = expected(files, predicate, ("k", "s"), range(len(files)), left)
+            assert any(abs(row[1] or 0) >= 10**38 for row in (*wanted.values(), *of_files.values()))
             return
         assert set(left_out) == left and all(abs(row[1] or 0) < 10**38 for row in wanted.values())
         if sums is None:
@@ -195,3 +224,73 @@ def test_sums_have_a_limit_and_miss_no_rows(tmp_path: Path) -> None:
     rows[0] += 1
     with pytest.raises(CorruptIndex):
         add_up(lookup_of(replace(lookup.unit, rows=rows), TRUE), {}, ("k",), aggregates)
+
+
+@given(
+    tables(),
+    st.sampled_from([*PREDICATES, Or((Compare("k", "=", 2), IsNull("s", False)))]),
+    st.sampled_from([(), ("k",), ("s",), ("k", "s")]),
+)
+@settings(max_examples=30)
+def test_an_aggregate_index_counts_rows(
+    tmp_path: Path, table: tuple[str, list[list[Row]]], predicate: Predicate, keys: tuple[str, ...]
+) -> None:
+    type, files = table
+    lookup, _ = lookup_of_files(tmp_path, files, type, predicate, kind="AGGREGATE")
+    matching = [[row for row in rows if truth(predicate, row)] for rows in files]
+    result = count(lookup.unit, predicate, {})
+    assert result.counts.tolist() == list(map(len, matching)) and result.exact.all() and not result.damaged
+    if keys:
+        wanted = Counter(tuple(row[key] for key in keys) for rows in matching for row in rows)
+        counted = tally(lookup.unit, predicate, {}, keys)
+        assert counted is not None
+        assert {tuple(row.values())[:-1]: row[COUNT] for row in counted.to_pylist()} == wanted
+    if keys == ("k",) and index_covers(lookup, "k"):
+        merged = list(merged_counts([lookup], "k", {}))
+        found = {row["k"]: row[COUNT] for part in merged for row in part.to_pylist() if row[COUNT]}
+        assert found == {key: rows for (key,), rows in wanted.items()}
+        known = [key for (key,) in wanted if key is not None]
+        ends = extremes([lookup], "k", {}, wanted.total()) if wanted else None
+        assert ends is None or set(ends["k"].to_pylist()) == ({min(known), max(known)} if known else {None})
+
+
+@given(tables(), st.sampled_from(PREDICATES), st.sampled_from(["BITMAP", "AGGREGATE"]), st.sampled_from([1, 3, 100]))
+@settings(max_examples=30)
+def test_sums_of_merged_keys_are_those_that_are_added_up(
+    tmp_path: Path, table: tuple[str, list[list[Row]]], predicate: Predicate, kind: str, row_group: int
+) -> None:
+    type, files = table
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hive_bitmap.core.index.shard.ROW_GROUP_ROWS", row_group)
+        lookup, aggregates = lookup_of_files(tmp_path, files, type, predicate, kind=kind)
+    if not index_covers(lookup, "k"):
+        return
+    try:
+        wanted, _ = add_up(lookup, {}, ("k",), aggregates)
+    except TooWide:
+        with pytest.raises(TooWide):
+            list(merged_counts([lookup], "k", {}, aggregates))
+        return
+    assert wanted is not None
+    merged = [row for part in merged_counts([lookup], "k", {}, aggregates) for row in part.to_pylist()]
+    assert sorted(merged, key=str) == sorted(wanted.to_pylist(), key=str)
+
+
+def test_unknown_values_are_not_merged(tmp_path: Path) -> None:
+    files = [[{"k": n % 3, "s": "a", "v": n} for n in range(9)] for _ in range(2)]
+    for predicate in (TRUE, Compare("k", ">", 0)):
+        lookup, aggregates = lookup_of_files(tmp_path, files, "int", predicate, frozenset({1}))
+        with pytest.raises(NotSummed, match="unknown"):
+            list(merged_counts([lookup], "k", {}, aggregates))
+
+
+def test_damage_of_an_aggregate_index_is_told(tmp_path: Path) -> None:
+    files = [[{"k": n % 3, "s": "a", "v": n} for n in range(9)] for _ in range(2)]
+    both = And((Compare("k", ">", 0), Compare("s", "=", "a")))
+    lookup, _ = lookup_of_files(tmp_path, files, "int", both, kind="AGGREGATE")
+    fewer = replace(lookup.unit, rows=lookup.unit.rows - 5)
+    for predicate in (both, Compare("k", ">", 0)):
+        result = count(fewer, predicate, {})
+        assert set(result.damaged) == {0, 1} and not result.exact.any() and result.counts.tolist() == [4, 4]
+    with pytest.raises(CorruptIndex):
+        tally(fewer, both, {}, ("k",))

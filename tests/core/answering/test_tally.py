@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_bitmap.core.answering import tally as counting
-from hive_bitmap.core.answering.index_rows import COUNT, GROUP
 from hive_bitmap.core.answering.tally import tally
 from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.columns import Column
@@ -22,6 +21,7 @@ from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.shard import key_fields
 from hive_bitmap.core.predicates.nodes import TRUE, Compare, IsNull, Or, Predicate, Prefix
 from hive_bitmap.core.selecting.candidates import restrict
+from hive_bitmap.core.selecting.index_rows import COUNT, GROUP
 from hive_bitmap.core.selecting.lookup_units import IndexPart, LookupUnit
 from hive_bitmap.core.selecting.select import is_understood
 from hive_bitmap.errors import CorruptIndex

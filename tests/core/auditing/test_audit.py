@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from hive_bitmap.core.auditing.base_file_check import RecordedFile, recorded_blo
 from hive_bitmap.core.auditing.stored_shard import StoredShard
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import shard
+from hive_bitmap.core.index.aggregate_columns import FUNCTIONS, Aggregate
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.index.shard import cardinalities_path
@@ -23,22 +25,30 @@ from hive_bitmap.core.indexing.group_indexing import Group, ShardReport, index_g
 from hive_bitmap.core.indexing.staged_values import ReadOptions
 
 COLUMNS = (Column("k", "int"), Column("s", "string"))
+VALUE = Column("v", "int")
+AGGREGATES = (Aggregate("count"), *(Aggregate(function, VALUE) for function in FUNCTIONS))
+KINDS: dict[str, dict[str, Any]] = {
+    "compact": {"type": "COMPACT"},
+    "aggregate": {"type": "AGGREGATE", "aggregates": AGGREGATES},
+}
 FLIPS = 25
 
 
-@pytest.fixture(params=["gap", "plain", "ewah", "roaring", "compact"])
+@pytest.fixture(params=["gap", "plain", "ewah", "roaring", *KINDS])
 def item(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ShardItem:
     """A shard with a few row groups, for two files with five blocks each."""
     monkeypatch.setattr(shard, "ROW_GROUP_ROWS", 60)
     rng = np.random.default_rng(1)
     keys = pa.array(rng.integers(0, 7, 300), pa.int32(), mask=rng.random(300) < 0.1)
-    table = pa.table({"k": keys, "s": pa.array([["a", "b", None][n] for n in rng.integers(0, 3, 300)])})
+    texts = pa.array([["a", "b", None][n] for n in rng.integers(0, 3, 300)])
+    values = pa.array(rng.integers(-(1 << 31), 1 << 31, 300), pa.int32(), mask=rng.random(300) < 0.2)
+    table = pa.table({"k": keys, "s": texts, "v": values})
     paths = (f"file:{tmp_path}/a.parquet", f"file:{tmp_path}/b.parquet")
     for path in paths:
         pq.write_table(table, local(path), row_group_size=60)
-    kind = {"type": "COMPACT"} if request.param == "compact" else {"encoding": request.param}
+    kind = KINDS.get(request.param, {"encoding": request.param})
     definition = Definition(name="i", database="db", table="t", columns=COLUMNS, **kind)
-    options = ReadOptions("parquet", COLUMNS, "UTC")
+    options = ReadOptions("parquet", (*COLUMNS, VALUE), "UTC")
     group = Group(
         paths=paths,
         bytes=1,
@@ -138,7 +148,7 @@ def test_blocks_of_a_manifest_that_lacks_their_starts() -> None:
 
 
 def test_damaged_cardinalities_leave_the_bitmaps_compared(item: ShardItem) -> None:
-    if item.stored.definition.type == "COMPACT":
+    if not item.stored.definition.has_bitmaps:
         return
     _, counts = files_of(item)
     counts.unlink()
@@ -158,7 +168,24 @@ def test_passes_over_the_shard_see_the_same(item: ShardItem, monkeypatch: pytest
     monkeypatch.setattr(audit, "PASS_BYTES", 1)
     gathered = []
     gather = audit._gather
-    monkeypatch.setattr(audit, "_gather", lambda *args: gathered.append(args[2:]) or gather(*args))
+    monkeypatch.setattr(audit, "_gather", lambda *args: gathered.append(args[3:]) or gather(*args))
     assert audit_shard(lied) == once
-    assert gathered == [(block, block + 1) for block in range(10)]
+    of_files = [(file, file + 1) for file in range(2)] if item.stored.definition.counts_files else []
+    assert gathered == [(block, block + 1) for block in range(10)] + of_files
     assert once.problems.count > 10
+
+
+def test_a_wrong_aggregate_of_a_file_is_told(item: ShardItem) -> None:
+    if not item.stored.definition.counts_files:
+        return
+    path = files_of(item)[0]
+    right = pq.read_table(path)
+    for aggregate in AGGREGATES:
+        number = right.schema.get_field_index(aggregate.field.name)
+        values = right[aggregate.field.name].to_pylist()
+        values[3] = None if aggregate.function == "max" else values[3] + 1
+        wrong = right.set_column(number, aggregate.field, pa.array(values, aggregate.field.type))
+        pq.write_table(wrong, path, store_schema=False)
+        found = audit_shard(replace(item, stored=replace(item.stored, size=path.stat().st_size, sums=None)))
+        [message] = found.problems.messages
+        assert f"has {aggregate} = {values[3]}, but its rows of the file have" in message

@@ -35,7 +35,7 @@ def written(folder: Path, index: Definition) -> tuple[StoredShard, pa.Table]:
     blocks = [index_rows(index, keys.slice(first, 3), "file:/t/a", offset) for first, offset in [(0, 4), (3, 90)]]
     rows = shard.sort(pa.concat_tables(blocks), index.column_names)
     path = f"file:{folder}/part-1.parquet"
-    stored = rows if index.has_bitmaps else shard.compact(rows, index.column_names)
+    stored = rows if index.has_bitmaps else shard.compact(rows, index)
     done = shard.write(path, stored, index)
     beside = cardinalities_path(path).rpartition("/")[2]
     found = StoredShard(

@@ -78,7 +78,7 @@ NOT_LOOKED_UP = Plan(
     predicate="z = 1",
     strategy="full scan",
     reason="no index",
-    indexes=(IndexUse(name="c", columns=("a",), encoding=None, used=False, reason="z is not a"),),
+    indexes=(IndexUse(name="c", columns=("a",), encoding=None, type="COMPACT", used=False, reason="z is not a"),),
 )
 EMPTY = make_plan([], predicate=None, indexes=(), costs={}, rows_total=None, rows_selected=None)
 

@@ -53,13 +53,14 @@ ON TABLE db.t (a, b) AS 'BITMAP'
 CREATE INDEX index ON TABLE table.on (select) AS 'BITMAP';
 --> CreateIndex(name="index", table=T("on", "table"), columns=("select",))
 
+CREATE INDEX i ON TABLE t (a) AS 'aggregate' IDXPROPERTIES ('AGGREGATES'='count(a), sum(b)');
+--> CreateIndex(name="i", table=T("t"), columns=("a",), type="AGGREGATE", properties=(("aggregates", "count(a), sum(b)"),))
+CREATE INDEX i ON TABLE t (a) AS 'org.apache.hadoop.hive.ql.index.AggregateIndexHandler' WITH DEFERRED REBUILD;
+--> CreateIndex(name="i", table=T("t"), columns=("a",), type="AGGREGATE", deferred=True)
+
 ---- CREATE INDEX that cannot be
 CREATE INDEX i ON TABLE t (a) AS 'UNKNOWN' WITH DEFERRED REBUILD;
---> InvalidProperty: unknown index type 'UNKNOWN'; known: BITMAP, COMPACT
-CREATE INDEX i ON TABLE t (a) AS 'aggregate' WITH DEFERRED REBUILD;
---> Unsupported: index type AGGREGATE is not supported: use AS 'BITMAP', whose indexes also answer counts, with IDXPROPERTIES ('aggregates'='..') to store sums
-CREATE INDEX i ON TABLE t (a) AS 'org.apache.hadoop.hive.ql.index.AggregateIndexHandler';
---> Unsupported: index type AGGREGATE is not supported: ..
+--> InvalidProperty: unknown index type 'UNKNOWN'; known: BITMAP, COMPACT, AGGREGATE
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' IDXPROPERTIES ('prop1'='val1');
 --> CreateIndex(name="i", table=T("t"), columns=("a",), properties=(("prop1", "val1"),))
 CREATE INDEX i ON TABLE t (a) AS 'BITMAP' IDXPROPERTIES ('Encodng'='gap');

@@ -3,6 +3,8 @@
 ---- CREATE INDEX, clause by clause
 CREATE INDEX i USING bitmap ON t (a);
 --> CreateIndex(name="i", table=T("t"), columns=("a",), dialect=O)
+CREATE INDEX cube USING aggregate ON t (a, b) WITH (aggregates = 'sum(c)');
+--> CreateIndex(name="cube", table=T("t"), columns=("a", "b"), type="AGGREGATE", dialect=O, properties=(("aggregates", "sum(c)"),))
 create index if not exists HDFS using BITMAP on hive.Shop.Sales (a, "b c");
 --> CreateIndex(name="hdfs", table=T("Sales", "Shop", "hive"), columns=("a", "b c"), dialect=O, if_not_exists=True)
 CREATE INDEX "i" USING bitmap ON "hive"."db"."t" ("a");
@@ -72,7 +74,7 @@ CREATE INDEX i USING MINMAX ON t (a) WHERE p = 1;
 CREATE INDEX i USING btree ON t (a);
 --> Unsupported: index type BTREE is not supported: ..
 CREATE INDEX i USING wrong_filter ON t (a);
---> InvalidStatement: line 1, column 22: mismatched input 'wrong_filter', expecting BITMAP
+--> InvalidStatement: line 1, column 22: mismatched input 'wrong_filter', expecting BITMAP or AGGREGATE
 CREATE INDEX i USING bitmap ON t ();
 --> InvalidStatement: line 1, column 35: mismatched input ')', expecting a name
 CREATE INDEX i USING bitmap ON t;

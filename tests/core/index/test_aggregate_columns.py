@@ -50,6 +50,7 @@ def defined(aggregates: str, table: Table = TABLE, keys: tuple[str, ...] = ("k",
         ("count(price), count(tags), count(name)", "count(price), count(name), count(tags)"),
         ("`a b`, count(at)", "count(at), sum(`a b`), count(`a b`), min(`a b`), max(`a b`)"),
         ("min(day)", "count(day), min(day)"),
+        ("count(K), min(day)", "count(*), count(day), min(day)"),  # as in Hive's examples
     ],
 )
 def test_a_list_of_aggregates(written: str, stored: str) -> None:
@@ -93,7 +94,7 @@ def test_the_columns_of_an_index_table() -> None:
         ("max(at)", Unsupported, "is timestamp, of which an index stores count only"),
         ("name", Unsupported, "is string, of which an index stores count only"),
         ("sum(p)", Unsupported, "'p' partitions table db.t"),
-        ("count(K)", Unsupported, "'k' is a key of the index"),
+        ("sum(K)", Unsupported, "'k' is a key of the index"),
         ("sum(amuont)", NotFound, "did you mean 'amount'"),
         ("count(all)", Unsupported, "is count"),
         ("max(day)", Unsupported, "column _max_of_day of the index table, which has one of that name"),
@@ -120,7 +121,7 @@ def test_a_key_may_have_the_name_of_an_aggregate() -> None:
 
 
 def test_compact_indexes_and_columns_from_elsewhere_are_refused() -> None:
-    with pytest.raises(Unsupported, match="is COMPACT, and aggregates are stored for each block: use BITMAP"):
+    with pytest.raises(Unsupported, match="is COMPACT, which has no aggregates: use AGGREGATE, or BITMAP"):
         defined("count(*)", type="COMPACT")
     by_log = replace(TABLE, lake=Lake("iceberg", ("n",)))
     with pytest.raises(Unsupported, match="'n' partitions iceberg table"):

@@ -55,8 +55,8 @@ class Shard:
     def find(
         self, column: int, wanted: Callable[[KeyStats], bool], matches: Callable[[pa.Array], Flags]
     ) -> Iterator[Entries]:
-        compact = not self.definition.has_bitmaps
-        return lookup.find(self.path, self.size, key_fields(self.definition)[column], wanted, matches, compact)
+        kind = lookup.Rows.BLOCKS if self.definition.has_bitmaps else lookup.Rows.LISTS
+        return lookup.find(self.path, self.size, key_fields(self.definition)[column], wanted, matches, kind)
 
 
 def write(folder: Path, kind: str, files: Sequence[Sequence[Block]], group_rows: int = 3) -> Shard:
@@ -79,7 +79,7 @@ def write(folder: Path, kind: str, files: Sequence[Sequence[Block]], group_rows:
         tables.append(pa.Table.from_arrays([pa.chunked_array([c]) for c in columns], names=schema.names).cast(schema))
     rows = shard.sort(pa.concat_tables(tables).combine_chunks(), definition.column_names)
     if kind == "compact":
-        rows = shard.compact(rows, definition.column_names)
+        rows = shard.compact(rows, definition)
     (folder / FOLDER).mkdir(parents=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shard, "ROW_GROUP_ROWS", group_rows)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hive_bitmap.core.auditing.aggregate_check import expected_aggregate
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.index.aggregate_columns import FUNCTIONS, Aggregate, partials
+from hive_bitmap.core.index.aggregate_columns import FUNCTIONS, Aggregate, merged, partials
 
 BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 EXACT = Context(prec=200)
@@ -116,3 +116,38 @@ def test_unknown_values_make_all_aggregates_null() -> None:
     assert [array.to_pylist() for array in unknown] == [[None, None]] * 4
     [rows] = partials([Aggregate("count")], np.array([0, 1, 1]), np.array([1, 2]), None)
     assert rows.to_pylist() == [1, 2]
+
+
+@given(columns(), st.integers(1, 5))
+def test_those_of_a_file_are_merged_from_its_blocks(drawn: tuple[str, list[Any], list[int]], size: int) -> None:
+    type, values, keys = drawn
+    aggregates = [Aggregate("count"), *(Aggregate(function, Column("v", type)) for function in FUNCTIONS)]
+    whole = dict(zip(sorted(set(keys)), zip(*stored(type, values, keys), strict=True), strict=True))
+    blocks, of_rows, lost = [], list[int](), set[int]()
+    for first in range(0, len(values), size):
+        block, of_block = values[first : first + size], keys[first : first + size]
+        columns = [[of_block.count(key) for key in sorted(set(of_block))], *stored(type, block, of_block)]
+        arrays = [pa.array(column, a.field.type) for column, a in zip(columns, aggregates, strict=True)]
+        blocks.append(pa.table(arrays, [aggregate.field.name for aggregate in aggregates]))
+        of_rows += sorted(set(of_block))
+        lost |= {
+            key
+            for key, total, count in zip(sorted(set(of_block)), *columns[1:3], strict=True)
+            if count and total is None
+        }
+    distinct, groups = np.unique(np.array(of_rows), return_inverse=True)
+    order = np.argsort(groups, kind="stable")
+    found = merged(aggregates, pa.concat_tables(blocks).take(pa.array(order)), groups[order])
+    assert found.schema == pa.schema([aggregate.field for aggregate in aggregates])
+    for key, row in zip(distinct.tolist(), found.to_pylist(), strict=True):
+        expected = whole[key] if key not in lost else (None, *whole[key][1:])
+        assert tuple(row.values()) == (keys.count(key), *expected)
+
+
+def test_unknown_values_of_a_block_are_unknown_in_its_file() -> None:
+    aggregates = [Aggregate(function, Column("v", "int")) for function in FUNCTIONS]
+    arrays = [[Decimal(3), None, Decimal(5)], [1, None, 1], [3, None, 5], [3, None, 5]]
+    rows = pa.table([pa.array(a, g.field.type) for a, g in zip(arrays, aggregates, strict=True)],
+                    [aggregate.field.name for aggregate in aggregates])  # fmt: skip
+    found = merged(aggregates, rows, np.array([0, 0, 1]))
+    assert [tuple(row.values()) for row in found.to_pylist()] == [(None, None, None, None), (Decimal(5), 1, 5, 5)]

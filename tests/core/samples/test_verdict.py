@@ -32,7 +32,7 @@ LONE: dict[str, Any] = {"rare_rows": 0.001, "blocks": 64, "files": 64, "queries"
         ({"keys": 200_000, "rare_rows": 0.05}, "not worth it: even a rare key is in 100 %"),
         ({"rare_rows": 0.001, "index_bytes": 94 * 10**6}, "not worth it: the index takes 94 % of"),
         ({"keys": 1, "rare_rows": None, "rare_blocks": None}, "unknown: no block"),
-        ({"has_bitmaps": False}, "not worth it: even"),
+        ({"counts_rows": False}, "not worth it: even"),
         # files of one block
         (LONE, "only for counts and groups; look-ups gain little: your files are one block each, and even a rare key"),
         ({**LONE, "keys": 200_000}, "not worth it: look-ups gain little, because your files are one block each"),

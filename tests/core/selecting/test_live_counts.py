@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from hive_bitmap.core.answering.count_budget import count_cost
 from hive_bitmap.core.answering.extremes import index_covers
-from hive_bitmap.core.answering.index_rows import COUNT
 from hive_bitmap.core.answering.tally import tally
 from hive_bitmap.core.bitmaps import ENCODINGS, selection
 from hive_bitmap.core.index.fingerprint import Fingerprint
@@ -27,6 +26,7 @@ from hive_bitmap.core.selecting.candidates import (
     look_up_all,
     restrict,
 )
+from hive_bitmap.core.selecting.index_rows import COUNT
 from hive_bitmap.core.selecting.live_counts import without_deleted
 from hive_bitmap.core.selecting.lookup_units import DeletedRows, LookupUnit, deleted_bits
 from hive_bitmap.core.selecting.select import count, is_understood, select

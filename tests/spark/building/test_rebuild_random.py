@@ -39,8 +39,11 @@ def test_an_incremental_rebuild_makes_what_a_full_one_makes(
     rng = random.Random(seed)
     table = making.make_table(spark, rng, database, tmp_path)
     columns = rng.sample(list(table.columns), rng.randint(1, len(table.columns)))
-    kind = {"type": "COMPACT"} if seed % 4 == 3 else {"encoding": ["gap", "roaring", "plain", "ewah"][seed % 4]}
-    aggregates = "" if kind.get("type") else drawn_aggregates(rng, {"id": "bigint", **table.columns}, columns)
+    listed = {"type": ["COMPACT", "AGGREGATE"][seed // 4 % 2]}
+    kind = listed if seed % 4 == 3 else {"encoding": ["gap", "roaring", "plain", "ewah"][seed % 4]}
+    aggregates = (
+        "" if kind.get("type") == "COMPACT" else drawn_aggregates(rng, {"id": "bigint", **table.columns}, columns)
+    )
     for name in ("kept", "anew"):
         hive_bitmap.build(spark, table.name, [columns], name=name, aggregates=aggregates, **kind)
     for step in range(STEPS):

@@ -50,9 +50,11 @@ def test_a_refresh_makes_what_a_full_rebuild_makes_but_for_dead_rows(
     monkeypatch.setattr(segment_plan, "SEGMENT_BASE_BYTES", rng.choice([1, 20_000, 8 << 30]))
     table = making.make_table(spark, rng, database, tmp_path)
     columns = rng.sample(list(table.columns), rng.randint(1, len(table.columns)))
-    kind = {"type": "COMPACT"} if seed % 4 == 3 else {"encoding": ["gap", "roaring", "plain", "ewah"][seed % 4]}
+    listed = {"type": ["COMPACT", "AGGREGATE"][seed // 4 % 2]}
+    kind = listed if seed % 4 == 3 else {"encoding": ["gap", "roaring", "plain", "ewah"][seed % 4]}
     for name in ("kept", "anew"):
-        hive_bitmap.build(spark, table.name, [columns], name=name, **kind)
+        aggregates = "id" if kind.get("type") == "AGGREGATE" else ""
+        hive_bitmap.build(spark, table.name, [columns], name=name, aggregates=aggregates, **kind)
     for step in range(STEPS):
         for harm in rng.sample(ACCIDENTS, rng.randint(0, 3)):
             harm(spark, rng, table, ())

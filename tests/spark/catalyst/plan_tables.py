@@ -45,6 +45,7 @@ TABLES = {  # name: the kinds of its columns
     "tried": {"j": "int", "part": "float", "shown": "text"},
 }
 INDEXED = ("t", "p", "o")
+SUMMED_BY, SUMS = ("j", "v"), "i, l, m, n, w, x, count(c), count(f)"  # the keys and aggregates of an index of each
 ROWS = 240
 
 
@@ -63,6 +64,8 @@ def make(spark: SparkSession, rng: random.Random, folder: Path) -> None:
             where = "pk <> 'none'" if name == "p" else None
             columns: list[str | Sequence[str]] = [*(types if name != "o" else [c for c in types if c != "z"])]
             hive_bitmap.build(spark, name, [*columns, ("i", "s")], encoding=encoding, where=where)
+            type = rng.choice(["BITMAP", "AGGREGATE"])
+            hive_bitmap.build(spark, name, [SUMMED_BY], name="sums", type=type, aggregates=SUMS, where=where)
         _grow(spark, rng, folder)
         _views(spark)
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tests.spark.catalyst.draws import Draw
-from tests.spark.catalyst.plan_tables import TABLES
+from tests.spark.catalyst.plan_tables import SUMMED_BY, TABLES
 
 Columns = Mapping[str, str]
 KINDS = ("int", "text", "long", "dec", "float", "date", "ts", "bool", "ctext")
@@ -128,7 +128,7 @@ def drawn(draw: Draw) -> Drawn:
 
 
 def _query(draw: Draw, depth: int) -> Query:
-    shapes = [_plain, *[_grouped] * 6, _distinct, _distinct, _windowed, _limited]
+    shapes = [_plain, *[_grouped] * 6, _distinct, _distinct, _windowed, _limited, _summed, _summed]
     if depth > 1:
         shapes += [_united, _with, _lateral]
     return draw.of(shapes)(draw, depth)
@@ -210,6 +210,29 @@ def _grouped(draw: Draw, depth: int) -> Query:
         counted, _ = _aggregate(draw, source.columns, "long")
         text += f" HAVING {counted} {draw.of(['>', '=', '<>'])} {draw.of([1, 0, 3])}"
     return Query(text, _kinds(items))
+
+
+def _summed(draw: Draw, depth: int) -> Query:
+    """What partial aggregates may answer: sums by keys of their index and by partition columns."""
+    name = draw.of("tpo")
+    keys = {column: kind for column, kind in TABLES[name].items() if column in SUMMED_BY or column[0] == "p"}
+    by = list(dict.fromkeys(draw.of([*keys]) for _ in range(draw.of([1, 0, 1, 2]))))
+    items = [(key, keys[key]) for key in by]
+    for _ in range(draw.of([1, 2, 3])):
+        column = draw.of("iwlmnx")
+        kind = TABLES[name][column]
+        added = {"date": [], "long": ["sum", "try_sum"]}.get(kind, ["sum", "avg", "try_sum", "try_avg"])
+        function = draw.of(["min", "max", "count", *added * 2])  # averages of large numbers depend on the order of rows
+        result = {"min": kind, "max": kind, "count": "long"}.get(function, "dec" if kind == "dec" else "long")
+        result = "float" if function.endswith("avg") and kind != "dec" else result
+        form = draw.of(["{0}({1})", "{0}({1}) FILTER (WHERE {2})", "{0}(CASE WHEN {2} THEN {1} END)"])
+        items.append((form.format(function, column, _value(draw, keys, "bool", 1)), result))
+        if draw.chance(30):
+            items.append(("count(*)", "long"))
+    text = f"SELECT {_listed(items)} FROM {name}"
+    if draw.chance(50):
+        text += f" WHERE {_value(draw, keys, 'bool', draw.of([1, 1, 2]))}"
+    return Query(text + (f" GROUP BY {', '.join(by)}" if by else ""), _kinds(items))
 
 
 def _key(draw: Draw, columns: Columns) -> tuple[str, str]:

@@ -103,6 +103,7 @@ def _build(spark: SparkSession, rng: random.Random, table: Table, dimension: Dim
         chosen += [pair] if pair not in chosen else []
     if not chosen:
         return
-    kind = {"type": "COMPACT"} if rng.random() < 0.1 else {"encoding": rng.choice(["gap", "plain", "ewah", "roaring"])}
+    listed = {"type": rng.choice(["COMPACT", "AGGREGATE"])}
+    kind = listed if rng.random() < 0.15 else {"encoding": rng.choice(["gap", "plain", "ewah", "roaring"])}
     hive_bitmap.build(spark, table.name, chosen, **kind)
     table.story.append(f"indexes {chosen} {kind}")

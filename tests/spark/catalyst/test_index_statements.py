@@ -100,7 +100,7 @@ def test_where_a_catalog_without_indexes_is_current_statements_are_sparks(kind: 
         (
             "CREATE INDEX i ON TABLE t (a) AS 'none'",
             {
-                "error": "unknown index type 'none'; known: BITMAP, COMPACT",
+                "error": "unknown index type 'none'; known: BITMAP, COMPACT, AGGREGATE",
                 "condition": "INVALID_PROPERTY_VALUE",
                 "sqlstate": "42602",
             },

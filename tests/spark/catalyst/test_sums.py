@@ -82,15 +82,17 @@ def write(path: Path, rng: random.Random, extreme: bool = False, leave_out: str 
     pq.write_table(pa.table(arrays), path, row_group_size=25)
 
 
-def create(spark: SparkSession, folder: Path, seed: int, *, extreme: bool = False) -> random.Random:
-    """Create table t, partitioned by p, with five files, and an index on k and j with all aggregates."""
+def create(
+    spark: SparkSession, folder: Path, seed: int, *, extreme: bool = False, type: str = "BITMAP"
+) -> random.Random:
+    """Create table t, partitioned by p, with five files, and an index of a type on k and j with all aggregates."""
     rng = random.Random(seed)
     for number in range(5):
         write(folder / f"p={number % 2}" / f"{number}.parquet", rng, extreme and number > 2)
     columns = ", ".join(f"{name} {type}" for name, type in TYPES.items())
     spark.sql(f"CREATE TABLE t ({columns}, p int) USING parquet PARTITIONED BY (p) LOCATION '{folder}'")
     spark.sql("MSCK REPAIR TABLE t")
-    hive_bitmap.build(spark, "t", [["k", "j"]], aggregates=AGGREGATES)
+    hive_bitmap.build(spark, "t", [["k", "j"]], aggregates=AGGREGATES, type=type)
     return rng
 
 
@@ -171,22 +173,26 @@ def test_random_sums_are_sparks_whatever_happens_to_files(
     spark: SparkSession, database: str, tmp_path: Path, ansi: None, request: pytest.FixtureRequest
 ) -> None:
     for seed in range(1 + request.config.getoption("--long")):
-        spark.sql("DROP TABLE IF EXISTS t")
-        folder = tmp_path / str(seed)
-        rng = create(spark, folder, seed + 10 * (request.node.name > "t[f"), extreme=seed % 2 == 1)
-        for turn in range(3):
-            texts = [query(rng) for _ in range(8)]
-            for text in texts:
-                require_alike(spark, text)
-            assert sum(is_answered(spark, text) for text in texts) >= 7, texts
-            if turn == 0:  # a new file, an overwritten one, and one that is gone
-                write(folder / "p=0" / "9.parquet", rng)
-                write(folder / "p=1" / "1.parquet", rng)
-                (folder / "p=0" / "2.parquet").unlink()
-            elif turn == 1:
-                spark.sql("ALTER TABLE t ADD COLUMNS (later int)")
-                hive_bitmap.refresh(spark, "t")
-            spark.catalog.refreshTable("t")
+        require_sums_through_life(spark, tmp_path / str(seed), seed + 10 * ("true" in request.node.name), "BITMAP")
+
+
+def require_sums_through_life(spark: SparkSession, folder: Path, seed: int, type: str) -> None:
+    """Require Spark's answers to random sums, of an index that is new, then stale, then refreshed."""
+    spark.sql("DROP TABLE IF EXISTS t")
+    rng = create(spark, folder, seed, extreme=seed % 2 == 1, type=type)
+    for turn in range(3):
+        texts = [query(rng) for _ in range(8)]
+        for text in texts:
+            require_alike(spark, text)
+        assert sum(is_answered(spark, text) for text in texts) >= 7, texts
+        if turn == 0:  # a new file, an overwritten one, and one that is gone
+            write(folder / "p=0" / "9.parquet", rng)
+            write(folder / "p=1" / "1.parquet", rng)
+            (folder / "p=0" / "2.parquet").unlink()
+        elif turn == 1:
+            spark.sql("ALTER TABLE t ADD COLUMNS (later int)")
+            hive_bitmap.refresh(spark, "t")
+        spark.catalog.refreshTable("t")
 
 
 @pytest.mark.contract

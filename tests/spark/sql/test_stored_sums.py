@@ -87,8 +87,8 @@ def test_refusals_leave_nothing_behind(spark: SparkSession, database: str) -> No
     for type, aggregates, error, message in (
         ("BITMAP", "sum(price)", Unsupported, r"such as decimal\(18,2\)"),
         ("BITMAP", "sum(n * 2)", InvalidProperty, "not of expressions"),
-        ("COMPACT", "sum(n)", Unsupported, "use BITMAP"),
-        ("AGGREGATE", "sum(n)", Unsupported, r"IDXPROPERTIES \('aggregates'="),
+        ("COMPACT", "sum(n)", Unsupported, "use AGGREGATE, or BITMAP"),
+        ("AGGREGATE", "sum(price)", Unsupported, r"such as decimal\(18,2\)"),
     ):
         with pytest.raises(error, match=message):
             hive_bitmap.sql(spark, create.format(type, aggregates))

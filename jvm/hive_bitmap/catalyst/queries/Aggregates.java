@@ -66,9 +66,9 @@ public final class Aggregates {
     /**
      * Writes the aggregation of a scan to the question. {@code key_sets} are the sets of columns to count keys of. Two more
      * fields list single columns that are key sets: {@code extremes} those whose smallest and largest key are enough, {@code
-     * summaries} those whose summary is enough. {@code top} are the groups that are needed, if the only key set is a single
-     * column. If keys and weights do not answer the aggregation, {@code why} says the reason. {@code sums} say which
-     * partial aggregates by which keys would answer it.
+     * summaries} those whose summary is enough. {@code group_summary} is such a column, for each group of another. {@code top} are
+     * the groups that are needed, if the only key set is a single column. If keys and weights do not answer the aggregation, {@code
+     * why} says the reason. {@code sums} say which partial aggregates by which keys would answer it.
      */
     static void describe(Scan scan, ObjectNode to) {
         try {
@@ -85,10 +85,13 @@ public final class Aggregates {
             if (!extremes.isEmpty()) to.set("extremes", extremes);
             ArrayNode summaries = JsonNodeFactory.instance.arrayNode();
             for (Part part : weighted.parts) {
-                if (weighted.isSummarized(part)) summaries.add(part.keys.get(0).name());
+                Attribute column = weighted.summarized(part);
+                if (column == null) continue;
+                if (weighted.grouping.isEmpty()) summaries.add(column.name());
+                else to.putObject("group_summary").put("group", ((Attribute) weighted.grouping.get(0)).name()).put("column", column.name());
             }
             if (!summaries.isEmpty()) to.set("summaries", summaries);
-            if (scan.top != null && weighted.groupsAreKeys()) scan.top.writeTo(to.putObject("top"));
+            if (scan.top != null && scan.top.sum() == null && weighted.groupsAreKeys()) scan.top.writeTo(to.putObject("top"));
         } catch (NotFromKeys e) {
             to.put("why", e.getMessage());
         }
@@ -252,6 +255,23 @@ public final class Aggregates {
                 ObjectNode measure = measures.addObject().put("column", column).put("may_be_key", !onlyMeasured.contains(column));
                 needed.forEach(measure.putArray("functions")::add);
             });
+            boolean byKey = keys.size() == 1 && grouping.size() == 1 && grouping.get(0) instanceof Attribute key && keys.contains(key.name());
+            boolean needsFew = byKey && scan.top != null && functions.containsKey(scan.top.sum());
+            if (needsFew && results.stream().allMatch(result -> mayBeLeftOut(result, functions.keySet()))) {
+                scan.top.writeTo(sums.putObject("top"));
+            }
+        }
+
+        /**
+         * Returns whether a result of a group that the query does not need can be left out. A sum that overflows is an error. Of a
+         * measured column, the group with the largest bound proves that there is none.
+         */
+        private static boolean mayBeLeftOut(NamedExpression result, Set<String> measured) {
+            Expression expression = result instanceof Alias alias ? alias.child() : (Expression) result;
+            if (cannotFail(expression)) return true;
+            if (!(expression instanceof AggregateExpression aggregate) || aggregate.filter().isDefined()) return false;
+            Attribute column = Measure.columnOf(aggregate);
+            return column != null && measured.contains(column.name());
         }
 
         /** Returns the only part of an aggregation from sums. */
@@ -302,10 +322,19 @@ public final class Aggregates {
             return parts;
         }
 
-        /** Returns whether a part has a single key column, whose summary is enough to compute the part. */
-        boolean isSummarized(Part part) {
-            return grouping.isEmpty() && part.keys.size() == 1
-                    && part.aggregates.stream().allMatch(aggregate -> KeyAggregates.needsSummary(aggregate, part.keys.get(0)));
+        /**
+         * Returns the key column of a part whose summary is enough to compute the part, for each group if there are groups of one other
+         * key column; null if there is none.
+         */
+        Attribute summarized(Part part) {
+            List<Attribute> summarized = new ArrayList<>(part.keys);
+            if (!grouping.isEmpty()) {
+                if (parts.size() > 1 || grouping.size() > 1 || !(grouping.get(0) instanceof Attribute group)) return null;
+                summarized.removeIf(key -> key.exprId().equals(group.exprId()));
+            }
+            if (summarized.size() != 1 || part.keys.size() != grouping.size() + 1) return null;
+            Attribute column = summarized.get(0);
+            return part.aggregates.stream().allMatch(aggregate -> KeyAggregates.needsSummary(aggregate, column)) ? column : null;
         }
 
         /**
@@ -395,7 +424,7 @@ public final class Aggregates {
             output.add(Expressions.attribute(WEIGHT, DataTypes.LongType, false));
             for (Measure measure : part.measures) output.addAll(measure.attributes());
             if (types.size() > output.size()) {
-                if (!isSummarized(part) || !unknown.isEmpty()) throw new IllegalStateException("a summary does not answer the aggregation");
+                if (summarized(part) == null || !unknown.isEmpty()) throw new IllegalStateException("a summary does not answer the aggregation");
                 output.add(Expressions.attribute(DISTINCT, DataTypes.LongType, false));
             }
             for (int at = 0; at < output.size(); at++) {

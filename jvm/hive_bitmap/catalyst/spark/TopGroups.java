@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Sum;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.LocalLimit;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -19,14 +20,15 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Sort;
 
 /**
- * The groups of an aggregation that a query needs, because it sorts them by their numbers of rows and takes the first ones, or takes
- * any of them. Spark's own sort and limit stay above the groups, so these may be more than needed.
+ * The groups of an aggregation that a query needs, because it sorts them by their numbers of rows, or by the sum of a column, and
+ * takes the first ones, or takes any of them. Spark's own sort and limit stay above the groups, so these may be more than needed.
  *
  * @param rows how many groups the query takes, with those that an OFFSET leaves out
  * @param first which groups come first: those with the "most" rows or the "fewest", or "any"
  * @param ties which groups with equally many rows come first: those with the "smallest" or the "largest" key, or "any"
+ * @param sum the column whose sum takes the place of the number of rows; null if there is none
  */
-public record TopGroups(int rows, String first, String ties) {
+public record TopGroups(int rows, String first, String ties, String sum) {
     private static final int MAX_ROWS = 1000;
 
     /** The groups that a plan needs of an aggregation in it. */
@@ -41,18 +43,24 @@ public record TopGroups(int rows, String first, String ties) {
         Integer rows = Expressions.integer(limit.limitExpr());
         if (rows == null || rows < 0 || rows > MAX_ROWS) return null;
         LogicalPlan limited = withoutProjections(limit.child(), new ArrayList<>());
-        if (limited instanceof Aggregate aggregate) return isDistinct(aggregate) ? new Of(aggregate, new TopGroups(rows, "any", "any")) : null;
+        if (limited instanceof Aggregate aggregate) return isDistinct(aggregate) ? new Of(aggregate, new TopGroups(rows, "any", "any", null)) : null;
         if (!(limited instanceof Sort sort) || !sort.global()) return null;
         List<Project> projections = new ArrayList<>();
         if (!(withoutProjections(sort.child(), projections) instanceof Aggregate aggregate)) return null;
         List<Expression> grouping = Scala.list(aggregate.groupingExpressions());
         List<SortOrder> orders = Scala.list(sort.order());
-        if (grouping.size() != 1 || orders.isEmpty() || !isNumberOfRows(meant(orders.get(0).child(), projections, aggregate))) return null;
+        if (grouping.size() != 1 || orders.isEmpty()) return null;
+        Expression sorted = meant(orders.get(0).child(), projections, aggregate);
+        Attribute summed = summedColumn(sorted, aggregate);
+        if (summed == null && !isNumberOfRows(sorted)) return null;
         String first = isAscending(orders.get(0)) ? "fewest" : "most";
-        if (orders.size() == 1) return new Of(aggregate, new TopGroups(rows, first, "any"));
-        Expression second = meant(orders.get(1).child(), projections, aggregate);
-        if (second == null || !second.canonicalized().equals(grouping.get(0).canonicalized())) return null;
-        return new Of(aggregate, new TopGroups(rows, first, isAscending(orders.get(1)) ? "smallest" : "largest"));
+        String ties = "any";
+        if (orders.size() > 1) {
+            Expression second = meant(orders.get(1).child(), projections, aggregate);
+            if (second == null || !second.canonicalized().equals(grouping.get(0).canonicalized())) return null;
+            ties = isAscending(orders.get(1)) ? "smallest" : "largest";
+        }
+        return new Of(aggregate, new TopGroups(rows, first, ties, summed == null ? null : summed.name()));
     }
 
     private static LogicalPlan withoutProjections(LogicalPlan plan, List<Project> projections) {
@@ -81,9 +89,14 @@ public record TopGroups(int rows, String first, String ties) {
      * column.
      */
     private static Expression meant(Expression key, List<Project> projections, Aggregate aggregate) {
-        Expression expression = key;
+        return named(below(key, projections), Scala.list(aggregate.aggregateExpressions()));
+    }
+
+    /** Returns the expression that a column stands for, below projections; null if it is not a bare column above the last of them. */
+    private static Expression below(Expression column, List<Project> projections) {
+        Expression expression = column;
         for (Project project : projections) expression = named(expression, Scala.list(project.projectList()));
-        return named(expression, Scala.list(aggregate.aggregateExpressions()));
+        return expression;
     }
 
     private static Expression named(Expression expression, List<NamedExpression> outputs) {
@@ -92,6 +105,18 @@ public record TopGroups(int rows, String first, String ties) {
             if (output.exprId().equals(used.exprId())) return output instanceof Alias alias ? alias.child() : (Expression) output;
         }
         return null;
+    }
+
+    /**
+     * Returns the bare column that an expression sums, under its name below the projections of the aggregation; null if the expression
+     * is not the sum of a column.
+     */
+    private static Attribute summedColumn(Expression expression, Aggregate aggregate) {
+        if (!(expression instanceof AggregateExpression sum) || sum.aggregateFunction().getClass() != Sum.class) return null;
+        if (sum.isDistinct() || sum.filter().isDefined()) return null;
+        List<Project> projections = new ArrayList<>();
+        withoutProjections(aggregate.child(), projections);
+        return below(Scala.list(sum.aggregateFunction().children()).get(0), projections) instanceof Attribute column ? column : null;
     }
 
     private static boolean isNumberOfRows(Expression expression) {
@@ -104,5 +129,6 @@ public record TopGroups(int rows, String first, String ties) {
     /** Writes the fields of this record to an object of a question. */
     public void writeTo(ObjectNode top) {
         top.put("rows", rows).put("first", first).put("ties", ties);
+        if (sum != null) top.put("sum", sum);
     }
 }

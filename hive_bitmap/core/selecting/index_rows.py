@@ -1,7 +1,7 @@
 """Read the rows of an index, a row group at a time.
 
-An index row is a key in a block of a base file, with the number of base rows that have the key. Index rows are sorted
-by key, so equal keys of a row group are a run.
+An index row is a key in a block of a base file, with the number of base rows that have the key. In an AGGREGATE index,
+each file is one block. Index rows are sorted by key, so equal keys of a row group are a run.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def index_rows(
     fields = [unit.parts[name].key for name in names]
     for shard in part.shards if shards is None else shards:
         for values, entries in lookup.all_entries(
-            *shard, fields, lambda stats: len(tested) != 1 or may_hold(predicate, stats)
+            *shard, fields, lambda stats: len(tested) != 1 or may_hold(predicate, stats), part.kind
         ):
             columns = dict(zip(names, values, strict=True))
             block, in_unit = blocks.find(entries.buckets, entries.offsets)

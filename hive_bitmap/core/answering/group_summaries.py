@@ -1,0 +1,170 @@
+"""Summarize a column for each group of another, without holding all pairs of keys.
+
+For `count(DISTINCT b) .. GROUP BY a`, an index with both columns has sorted keys: the keys of all shards are merged by
+the first column, so all rows of a pair of keys come together. Of each group, only a summary is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from threading import Lock
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hive_bitmap.core.answering.answer_size import distinct_keys
+from hive_bitmap.core.answering.extremes import index_covers
+from hive_bitmap.core.answering.key_merge import DISTINCT, FEW_KEYS, MOST_SHARDS, merge
+from hive_bitmap.core.answering.tally import grouped, require_small
+from hive_bitmap.core.index import lookup as shards
+from hive_bitmap.core.predicates.nodes import TRUE
+from hive_bitmap.core.selecting.candidates import Lookup
+from hive_bitmap.core.selecting.index_rows import COUNT, INCONSISTENT, index_rows, summed
+from hive_bitmap.core.selecting.key_matches import MatchingKeys
+from hive_bitmap.core.selecting.lookup_units import Longs
+from hive_bitmap.errors import CorruptIndex
+
+MOST_PAIRS = 1 << 23  # most index rows: those of one key of the first column are in memory at a time
+HELD_ROWS = 1 << 16  # rows of groups that are collected before they are added up
+_GROUP, _LOW, _HIGH, _NULLS = "group", "low", "high", "nulls"
+_ADDED = [(_LOW, "min"), (_HIGH, "max"), (COUNT, "sum"), (DISTINCT, "sum"), (_NULLS, "sum")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupSummary:
+    """The only things that a query needs: a summary of `column` for each value of `group`.
+
+    A summary has the smallest and the largest value, and how many rows, NULLs and distinct values there are.
+    """
+
+    group: str
+    column: str
+
+    @property
+    def columns(self) -> tuple[str, str]:
+        """The columns in lower case, `group` first."""
+        return self.group.lower(), self.column.lower()
+
+
+def is_summarized(lookups: Sequence[Lookup], keys: Sequence[str], needed: GroupSummary | None) -> bool:
+    """Return whether to summarize groups by merging the keys of all shards.
+
+    This is so if `keys` (in lower case) are the columns of `needed`, if one index has them and all columns of the
+    predicates, sorted by one of them, and if there are more than FEW_KEYS pairs. No row may be deleted, and the shards
+    and their rows may not be too many.
+    """
+    if needed is None or set(keys) != set(needed.columns) or len(keys) != 2 or not lookups:
+        return False
+    for lookup in lookups:
+        parts = [lookup.unit.parts[key] for key in keys if index_covers(lookup, key)]
+        if len(parts) < len(keys) or not all(part.counts for part in parts):
+            return False
+    if len({lookup.unit.parts[key].index for lookup in lookups for key in keys}) > 1:
+        return False
+    held = [lookup.unit.parts[keys[0]] for lookup in lookups]
+    if sum(len(part.shards) for part in held) > MOST_SHARDS or sum(part.entries for part in held) > MOST_PAIRS:
+        return False
+    try:
+        return _first(lookups, needed) is not None and distinct_keys(lookups, keys) > FEW_KEYS
+    except CorruptIndex:
+        return False  # its files are read whole
+
+
+def group_summaries(
+    lookups: Sequence[Lookup], needed: GroupSummary, matching_keys: MatchingKeys, limit: int
+) -> pa.Table:
+    """Summarize a column for each group of another.
+
+    The lookups must satisfy `is_summarized`. The result has up to three rows for each group: for the smallest key, the
+    largest key, and NULL. Its columns are those of `needed`, COUNT and DISTINCT, which are as in `key_merge.summary`,
+    but add up for each group. Raises TooLarge if the groups take more than `limit` bytes, and CorruptIndex.
+    """
+    first = _first(lookups, needed)
+    if first is None:
+        raise CorruptIndex("its shards are not sorted alike")
+    names = (first, *(name for name in needed.columns if name != first))
+    units = [_Pairs(lookup, names, matching_keys) for lookup in lookups]
+    field = lookups[0].unit.parts[first].key.with_name(first)
+    sums: list[pa.Table] = []
+    for table in merge([unit.of(shard) for unit in units for shard in unit.shards], field, distinct=False):
+        sums.append(_sums(table, *needed.columns))
+        if sum(part.num_rows for part in sums) > HELD_ROWS:
+            sums = [require_small(_added(sums), limit)]
+    for unit in units:
+        unit.require_complete()
+    fields = [lookups[0].unit.parts[name].key.with_name(name) for name in needed.columns]
+    schema = pa.schema([*fields, (COUNT, pa.int64()), (DISTINCT, pa.int64())])
+    return _rows(_added(sums), schema) if sums else schema.empty_table()
+
+
+def _first(lookups: Sequence[Lookup], needed: GroupSummary) -> str | None:
+    """Return by which column all shards are sorted; None if it is none of those of `needed`. Raises CorruptIndex."""
+    for name in needed.columns:
+        parts = [lookup.unit.parts[name] for lookup in lookups]
+        if all(shards.is_sorted_by(*shard, part.key.name) for part in parts for shard in part.shards):
+            return name
+    return None
+
+
+class _Pairs:
+    """The pairs of keys in the files of one lookup, with their counts; each row must be counted once."""
+
+    def __init__(self, lookup: Lookup, names: Sequence[str], matching_keys: MatchingKeys) -> None:
+        self._lookup, self._names, self._matching_keys = lookup, names, matching_keys
+        self._counted: Longs = np.zeros(len(lookup.unit.rows), np.int64)
+        self._adding = Lock()
+
+    @property
+    def shards(self) -> tuple[tuple[str, int], ...]:
+        return self._lookup.unit.parts[self._names[0]].shards if self._lookup.unit.rows.any() else ()
+
+    def of(self, shard: tuple[str, int]) -> Iterator[pa.Table]:
+        """Yield the pairs of a shard with their counts, a row group at a time, sorted by the first column."""
+        unit, predicate = self._lookup.unit, self._lookup.predicate
+        for rows in index_rows(unit, self._names, predicate, self._matching_keys, [shard]):
+            added = np.bincount(rows.block, rows.cardinality, len(self._counted)).astype(np.int64)
+            with self._adding:  # shards are read in threads
+                self._counted += added
+            yield summed(rows, np.where(rows.true, rows.cardinality, 0), None)
+
+    def require_complete(self) -> None:
+        """Raise CorruptIndex unless each row was counted once."""
+        rows = self._lookup.unit.rows
+        if (self._counted > rows).any() or (self._lookup.predicate == TRUE and (self._counted != rows).any()):
+            raise CorruptIndex(INCONSISTENT)
+
+
+def _sums(pairs: pa.Table, group: str, column: str) -> pa.Table:
+    """Add up pairs of keys, each of which occurs once: a row for each group, with the columns of _ADDED."""
+    keys, counts = pairs[column], pairs[COUNT]
+    present = keys.is_valid()
+    none = pa.scalar(0, pa.int64())
+    rows = {
+        _GROUP: pairs[group],
+        _LOW: keys,
+        _HIGH: keys,
+        COUNT: pc.if_else(present, counts, none),
+        DISTINCT: present.cast(pa.int64()),
+        _NULLS: pc.if_else(present, none, counts),
+    }
+    return grouped(pa.table(rows), [_GROUP], _ADDED)
+
+
+def _added(sums: Sequence[pa.Table]) -> pa.Table:
+    return grouped(pa.concat_tables(sums), [_GROUP], _ADDED)
+
+
+def _rows(sums: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return the rows of the summaries: for the smallest key, the largest key and NULL of each group."""
+    one, zero = pa.scalar(1, pa.int64()), pa.scalar(0, pa.int64())
+    many = pc.greater(sums[DISTINCT], one)
+    low = [sums[_GROUP], sums[_LOW], pc.subtract(sums[COUNT], pc.if_else(many, one, zero)),
+           pc.subtract(sums[DISTINCT], pc.if_else(many, one, zero))]  # fmt: skip
+    ones = pa.chunked_array([pa.array(np.ones(sums.num_rows, np.int64))])
+    high = [sums[_GROUP], sums[_HIGH], ones, ones]
+    nulls = [sums[_GROUP], pa.nulls(sums.num_rows, schema.field(1).type), sums[_NULLS], pc.subtract(ones, one)]
+    chosen = (pc.greater(sums[DISTINCT], zero), many, pc.greater(sums[_NULLS], zero))
+    tables = (pa.table(columns, schema.names).cast(schema) for columns in (low, high, nulls))
+    return pa.concat_tables(table.filter(rows) for table, rows in zip(tables, chosen, strict=True))
