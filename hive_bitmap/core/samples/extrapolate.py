@@ -32,6 +32,11 @@ def index_bytes(base: BaseTable, samples: Sequence[Sample]) -> int:
     return round(sum(cost.data + cost.cardinalities for cost in costs) * scale + overhead)
 
 
+def stored_rows(base: BaseTable, samples: Sequence[Sample]) -> float:
+    """Estimate the number of rows of an index table."""
+    return sum(sample.cost.rows for sample in samples) * _scale(base, samples)
+
+
 def build_seconds(base: BaseTable, samples: Sequence[Sample]) -> float:
     """Estimate the seconds that the concurrent tasks of a build take.
 

@@ -174,12 +174,14 @@ class SampleItem:
 class Cost:
     """The size and write time of the index rows of sampled blocks.
 
-    Without bitmaps, `data`, `groups` and `seconds` are measured on a simulated whole shard, and the figures here
-    are the share of the sampled blocks in them. `data` and `cardinalities` are bytes that grow with the table. In
-    addition, each row group takes `group_overhead` bytes, and each file of cardinalities takes `cardinality_overhead`
-    bytes. `groups` is the number of row groups that the index rows fill, which may be a fraction. `seconds` is the time
-    to write the index rows.
+    Without bitmaps, `rows`, `data`, `groups` and `seconds` are measured on a simulated whole shard, and the figures
+    here are the share of the sampled blocks in them. `rows` is the number of stored rows. `data` and `cardinalities`
+    are bytes that grow with the table. In addition, each row group takes `group_overhead` bytes, and each file of
+    cardinalities takes `cardinality_overhead` bytes. `groups` is the number of row groups that the index rows fill,
+    which may be a fraction. `seconds` is the time to write the index rows.
     """
+
+    rows: float = 0.0
 
     data: float = 0.0
     group_overhead: int = 0
@@ -354,6 +356,7 @@ def _cost(path: str, rows: pa.Table, item: SampleItem) -> Cost:
     ]
     share = sampled / blocks
     return Cost(
+        rows=sum(cost.rows * weight for cost, weight in costs) * share,
         data=sum(cost.data * weight for cost, weight in costs) * share,
         group_overhead=max(cost.group_overhead for cost, _ in costs),
         groups=sum(cost.groups * weight for cost, weight in costs) * share,
@@ -382,6 +385,7 @@ def _written(path: str, rows: pa.Table, smallest: pa.Table, definition: Definiti
     groups = _row_groups(path)
     overhead = shard.write(path, smallest, definition)
     return Cost(
+        rows=rows.num_rows,
         data=max(written.size - groups * overhead.size, 0),
         group_overhead=overhead.size,
         groups=rows.nbytes / shard.ROW_GROUP_BYTES,

@@ -16,6 +16,7 @@ from hive_bitmap.core.planning.settings import ANSWER_BYTES, DRIVER_READ_BYTES
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.stores.speed import LOCAL, Speed
 
+MOST_PARTIALS = 0.25  # share of the table's rows; sums of more partial aggregates are not worth storing
 LARGE = 0.5  # share of the table's size; a larger index is not worth its space
 ROWS_OF_A_KEY = 2.0  # with fewer rows per key, about each row has a key of its own
 FEW_ROWS, FEW_BLOCKS = 0.01, 0.5  # shares of rows and blocks; a rare key with at most these is worth looking up
@@ -45,8 +46,8 @@ class Candidate:
     The index has `keys` distinct keys with `key_bytes` bytes each. The table has `rows` rows in `blocks` blocks of
     `files` files. A rare key is in the shares `rare_rows` of the rows and `rare_blocks` of the blocks; `rare_rows` and
     `rare_blocks` are None if no block could be indexed. `index_bytes` and `base_bytes` are the sizes of the index and
-    of the base files. `counts_rows` is false for a COMPACT index, which answers no counts. `queries`
-    has what else the prices of queries depend on.
+    of the base files. `partials` is the number of rows of an AGGREGATE index; 0 for other types. `counts_rows` is false
+    for a COMPACT index, which answers no counts. `queries` has what else the prices of queries depend on.
     """
 
     rows: int
@@ -58,6 +59,7 @@ class Candidate:
     blocks: int
     files: int
     key_bytes: float = 8.0
+    partials: float = 0.0
     counts_rows: bool = True
     queries: Queries = Queries()
 
@@ -81,6 +83,10 @@ def verdict(index: Candidate) -> str:
     """
     if index.rare_rows is None or index.rare_blocks is None:
         return "unknown: no block could be indexed"
+    partials = index.partials / max(index.rows, 1)
+    if partials > MOST_PARTIALS:
+        share = f"{min(partials, 1.0):.0%}".replace("%", " %")
+        return f"not worth it: the index has {share} as many rows as the table, so its sums save little"
     size = index.index_bytes / max(index.base_bytes, 1)
     if size > LARGE:
         return f"not worth it: the index takes {size:.0%} of the size of the table".replace("%", " %")

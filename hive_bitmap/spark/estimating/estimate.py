@@ -35,6 +35,7 @@ from hive_bitmap.core.samples.extrapolate import (
     index_bytes,
     spread,
     spread_of_values,
+    stored_rows,
     usefulness,
 )
 from hive_bitmap.core.samples.sampling import (
@@ -395,6 +396,7 @@ def _estimate(
                 blocks=base.blocks,
                 files=len(footers.paths),
                 key_bytes=max((sample.key_bytes for sample in indexed), default=0.0),
+                partials=stored_rows(base, samples) if definition.counts_files else 0.0,
                 counts_rows=definition.counts_rows,
                 queries=queries,
             )

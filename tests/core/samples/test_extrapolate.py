@@ -17,12 +17,13 @@ from hive_bitmap.core.samples.extrapolate import (
     keys_per_block,
     spread,
     spread_of_values,
+    stored_rows,
     usefulness,
 )
 from hive_bitmap.core.samples.sampling import Cost, Sample
 
 BASE = BaseTable(blocks=100, size=10_000, shards=4, workers=2)
-COST = Cost(data=50, group_overhead=7, groups=0.5, cardinalities=10, cardinality_overhead=3)
+COST = Cost(rows=30, data=50, group_overhead=7, groups=0.5, cardinalities=10, cardinality_overhead=3)
 ONE = Sample(blocks=5, size=500, index_rows=50, keys=20, recurrences=40, cost=COST, seconds=0.5)
 NONE = Sample(blocks=0, size=0, index_rows=0, keys=0, recurrences=0, cost=Cost(), seconds=0.0, reason="it is odd")
 
@@ -57,6 +58,10 @@ def test_bytes_grow_with_the_table_and_overheads_with_its_shards(
 )
 def test_seconds_are_shared_by_the_workers(base: BaseTable, samples: list[Sample], seconds: float) -> None:
     assert build_seconds(base, samples) == pytest.approx(seconds)
+
+
+def test_stored_rows_grow_with_the_table() -> None:
+    assert [stored_rows(BASE, samples) for samples in ([ONE], [ONE, ONE], [NONE], [])] == [600, 600, 0, 0]
 
 
 def sampled(held: np.ndarray, chosen: list[int]) -> Sample:

@@ -33,6 +33,9 @@ LONE: dict[str, Any] = {"rare_rows": 0.001, "blocks": 64, "files": 64, "queries"
         ({"rare_rows": 0.001, "index_bytes": 94 * 10**6}, "not worth it: the index takes 94 % of"),
         ({"keys": 1, "rare_rows": None, "rare_blocks": None}, "unknown: no block"),
         ({"counts_rows": False}, "not worth it: even"),
+        # partial aggregates
+        ({"partials": 260_000.0}, "not worth it: the index has 26 % as many rows as the table, so its sums save"),
+        ({"partials": 240_000.0}, "only for counts and groups"),
         # files of one block
         (LONE, "only for counts and groups; look-ups gain little: your files are one block each, and even a rare key"),
         ({**LONE, "keys": 200_000}, "not worth it: look-ups gain little, because your files are one block each"),

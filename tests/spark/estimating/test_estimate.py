@@ -108,6 +108,15 @@ def test_keys_by_expression_are_computed_for_the_sample(spark: SparkSession, dat
     assert sorted(Path(root.removeprefix("file:")).rglob("*")) == before
 
 
+def test_an_aggregate_index_of_nearly_unique_keys_is_not_worth_it(
+    spark: SparkSession, database: str, many: Path
+) -> None:
+    make(spark, "t", many)
+    by_letter, by_id = estimate(spark, "t", ["letter", "scattered"], type="AGGREGATE")
+    assert "not worth it" not in by_letter.verdict
+    assert by_id.verdict.startswith("not worth it: the index has ") and by_id.verdict.endswith("its sums save little")
+
+
 def test_usefulness_says_what_an_equality_skips(spark: SparkSession, database: str, many: Path) -> None:
     make(spark, "t", many)
     told = {each.columns[0]: each for each in estimate(spark, "t", ["letter", "clustered", "id"], sample=0.2)}
