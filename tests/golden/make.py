@@ -29,13 +29,19 @@ VALUES = """
 """
 # The indexes of each table: columns, and what else `hive_bitmap.build` is given.
 INDEXES = {
-    "parts": [(["k"], {}), ([["n", "day"]], {"encoding": "roaring"}), (["price"], {"type": "COMPACT"})],
+    "parts": [
+        (["k"], {}),
+        ([["n", "day"]], {"encoding": "roaring"}),
+        (["price"], {"type": "COMPACT"}),
+        (["day"], {"type": "AGGREGATE", "aggregates": "sum(price), v"}),
+    ],
     "flat": [
         (["k"], {"encoding": "ewah"}),
         (["n"], {"encoding": "plain"}),
         (["at"], {"comment": "kept", "compression": "gzip"}),
     ],
 }
+EARLY_INDEXES = {"parts": 3, "flat": 3}  # how many indexes each table of EARLY has
 
 
 def root(version: str) -> Path:
