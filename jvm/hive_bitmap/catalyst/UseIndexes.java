@@ -113,7 +113,10 @@ public final class UseIndexes extends Rule<LogicalPlan> {
     /** Has the application observe the scans. A failure is only logged, so that the query does not fail. */
     private void observe(List<Scan> scans) {
         try {
-            for (Scan scan : scans) scan.observeFor(application, Aggregates.keySets(scan));
+            for (Scan scan : scans) {
+                List<List<String>> keySets = Aggregates.keySets(scan);
+                scan.observeFor(application, keySets, Aggregates.expressions(scan, keySets));
+            }
         } catch (Exception | LinkageError e) {
             LOG.debug("a query is not observed: {}", e.toString());
         }

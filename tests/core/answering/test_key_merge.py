@@ -244,7 +244,7 @@ def test_cardinalities_are_read_a_few_at_a_time(tmp_path: Path, monkeypatch: pyt
     read = list(shards.counted_keys(*shard, part.key))
     entries = list(shards.all_entries(*shard, [part.key], lambda stats: True))
     assert len(read) == len(entries) >= 20
-    for (keys, buckets, offsets, cardinality), ([stored], entry) in zip(read, entries, strict=True):
+    for (keys, buckets, offsets, cardinality, _), ([stored], entry) in zip(read, entries, strict=True):
         assert keys.to_pylist() == stored.to_pylist() and buckets.to_pylist() == entry.buckets.to_pylist()
         assert offsets.tolist() == entry.offsets.tolist()
         assert entry.cardinality is not None and cardinality.tolist() == entry.cardinality.tolist()

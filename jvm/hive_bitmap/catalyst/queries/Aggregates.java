@@ -127,8 +127,9 @@ public final class Aggregates {
         }
     }
 
-    /** Returns the expressions of the aggregation over a scan, over columns of the scan. {@link #keySets} is not null. */
-    static List<Expression> expressions(Scan scan) {
+    /** Returns the expressions of the aggregation over a scan, over columns of the scan; none if there are no {@link #keySets}. */
+    public static List<Expression> expressions(Scan scan, List<List<String>> keySets) {
+        if (keySets == null) return List.of();
         Weighted weighted = Weighted.ofNothing(scan);
         List<Expression> expressions = new ArrayList<>(weighted.grouping);
         for (NamedExpression result : weighted.results) expressions.add((Expression) result);

@@ -272,18 +272,21 @@ public final class Scan {
         return key;
     }
 
-    /** Has the application observe this scan. This thread must be planning its query. */
-    public void observeFor(Application application, List<List<String>> keySets) {
+    /**
+     * Has the application observe this scan. This thread must be planning its query. {@code keySets} and {@code expressions} are
+     * those of an aggregation that keys answer; otherwise null and none.
+     */
+    public void observeFor(Application application, List<List<String>> keySets, List<Expression> expressions) {
         if (!isOfSessionCatalog(table)) return; // advice names tables without their catalogs
         boolean all = columns.size() == Math.max(all().size(), table.schema().size()); // nested columns may have been pruned
         List<String> read = all ? List.of("*") : columns.stream().map(column -> column.name().toLowerCase(Locale.ROOT)).toList();
-        observation = application.observe(table, all().get(0), dataConjuncts(), dataColumns(keySets), possibleKeys(keySets != null), bytes(), read);
+        observation = application.observe(table, all().get(0), dataConjuncts(), dataColumns(keySets), possibleKeys(expressions), bytes(), read);
     }
 
-    /** Returns expressions of the query that could be keys; without those of the aggregation if it is not answered by keys. */
-    private List<KeyExpressions.Key> possibleKeys(boolean isAnswered) {
+    /** Returns expressions in the conditions and the aggregation that could be keys. */
+    private List<KeyExpressions.Key> possibleKeys(List<Expression> aggregation) {
         List<Expression> used = new ArrayList<>(dataConjuncts());
-        if (isAnswered) used.addAll(Aggregates.expressions(this));
+        used.addAll(aggregation);
         List<String> partitionColumns = Scala.list(table.partitionColumnNames());
         return PossibleKeys.of(used).stream().filter(key -> !partitionColumns.contains(key.tested().name())).toList();
     }
