@@ -93,7 +93,8 @@ def count_cost(
         opened = sum(len(lookup.unit.parts[keys[0]].shards) for lookup in lookups)
         what = f"the statistics of {opened:,} shards are read"
         return _compared(opened * prices.shard, _rows(lookups), 1, cores, prices, waits, what)
-    if measures and not is_merged(lookups, keys, mergeable, top):
+    merges = is_merged(lookups, keys, mergeable, top)
+    if measures and not merges:
         return _summed(lookups, keys, measures, cores, prices, waits)
     work = []
     for lookup in lookups:
@@ -109,7 +110,7 @@ def count_cost(
         waits=waits,
         what="these indexes are decoded",
     )
-    if is_merged(lookups, keys, mergeable, top):
+    if merges:
         return _merged(lookups, keys, matching_keys, cores, prices, waits, top, measures)
     if is_summarized(lookups, keys, group_summary):
         return _merged(lookups, keys, matching_keys, cores, prices, waits, None, 0)

@@ -13,12 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.core.index.aggregate_columns import Aggregate, scale
+from hive_bitmap.core.index.aggregate_columns import SUM_DIGITS, Aggregate, scale
 from hive_bitmap.core.selecting.index_rows import COUNT
 
 HELD_ROWS = 1 << 16  # groups that are collected before the last ones are dropped
 _COUNT_DIGITS = 19  # of a number of rows
-_SUM_DIGITS = 38
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +131,7 @@ def bounds(aggregate: Aggregate, groups: pa.Table) -> pa.Array:
     digits = scale(aggregate.column)
     names = (Aggregate(function, aggregate.column).field.name for function in ("sum", "count", "min", "max"))
     total, count, low, high = (groups[name].combine_chunks() for name in names)
-    wide = pa.decimal256(_SUM_DIGITS, digits)
+    wide = pa.decimal256(SUM_DIGITS, digits)
     low, high, total = (_decimal(values, digits).cast(wide) for values in (low, high, total))
     zero = pa.scalar(0, pa.int64()).cast(wide)
     low_size, high_size = pc.abs(low), pc.abs(high)

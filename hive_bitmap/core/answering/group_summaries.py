@@ -21,7 +21,7 @@ from hive_bitmap.core.answering.tally import grouped, require_small
 from hive_bitmap.core.index import lookup as shards
 from hive_bitmap.core.predicates.nodes import TRUE
 from hive_bitmap.core.selecting.candidates import Lookup
-from hive_bitmap.core.selecting.index_rows import COUNT, INCONSISTENT, index_rows, summed
+from hive_bitmap.core.selecting.index_rows import COUNT, index_rows, require_complete, summed
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
 from hive_bitmap.core.selecting.lookup_units import Longs
 from hive_bitmap.errors import CorruptIndex
@@ -131,9 +131,7 @@ class _Pairs:
 
     def require_complete(self) -> None:
         """Raise CorruptIndex unless each row was counted once."""
-        rows = self._lookup.unit.rows
-        if (self._counted > rows).any() or (self._lookup.predicate == TRUE and (self._counted != rows).any()):
-            raise CorruptIndex(INCONSISTENT)
+        require_complete(self._counted, self._lookup.unit.rows, exact=self._lookup.predicate == TRUE)
 
 
 def _sums(pairs: pa.Table, group: str, column: str) -> pa.Table:

@@ -38,7 +38,7 @@ from hive_bitmap.core.index.aggregate_columns import Aggregate, merged
 from hive_bitmap.core.parallel import ahead
 from hive_bitmap.core.predicates.nodes import TRUE, Predicate, columns_of
 from hive_bitmap.core.selecting.candidates import Lookup
-from hive_bitmap.core.selecting.index_rows import COUNT, INCONSISTENT, index_rows, summed
+from hive_bitmap.core.selecting.index_rows import COUNT, index_rows, require_complete, summed
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
 from hive_bitmap.core.selecting.lookup_units import BlockNumbers, Longs, positions
 from hive_bitmap.core.selecting.select import select
@@ -274,8 +274,7 @@ class _CountedUnit:
 
     def require_complete(self) -> None:
         """Raise CorruptIndex unless each selected row was counted once."""
-        if (self._counted > self._expected).any() or (self._is_exact and (self._counted != self._expected).any()):
-            raise CorruptIndex(INCONSISTENT)
+        require_complete(self._counted, self._expected, exact=self._is_exact)
 
 
 def _of_runs(keys: pa.Array, rows: Longs, counts: Longs, name: str) -> tuple[pa.Table, Longs]:

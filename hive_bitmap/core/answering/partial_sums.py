@@ -20,7 +20,7 @@ from hive_bitmap.core.index.aggregate_columns import SUM_DIGITS, Aggregate, fitt
 from hive_bitmap.core.planning.settings import ANSWER_BYTES
 from hive_bitmap.core.predicates.nodes import TRUE, Predicate
 from hive_bitmap.core.selecting.candidates import Lookup, restrict
-from hive_bitmap.core.selecting.index_rows import COUNT, GROUP, INCONSISTENT, IndexRows, index_rows
+from hive_bitmap.core.selecting.index_rows import COUNT, GROUP, INCONSISTENT, IndexRows, index_rows, require_complete
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
 from hive_bitmap.core.selecting.lookup_units import ANY_KEY, Flags, Longs, LookupUnit
 from hive_bitmap.errors import CorruptIndex, Unsupported
@@ -173,8 +173,7 @@ def _all_sums(
         unknown[unit.file[rows.block[chosen[is_unknown]]]] = True
         if not unknown.any():
             sums.add(of_row_group(rows, stored, keys, group, aggregates))
-    if (in_blocks > unit.rows).any() or (predicate == TRUE and (in_blocks != unit.rows).any()):
-        raise CorruptIndex(INCONSISTENT)
+    require_complete(in_blocks, unit.rows, exact=predicate == TRUE)
     if unknown.any():
         raise _UnknownValues(unknown)
     return sums.total()

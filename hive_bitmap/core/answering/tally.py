@@ -35,17 +35,16 @@ from hive_bitmap.core.predicates.nodes import TRUE, Predicate, columns_of
 from hive_bitmap.core.selecting.index_rows import (
     COUNT,
     GROUP,
-    INCONSISTENT,
     IndexRows,
     index_rows,
     is_true,
+    require_complete,
     summed,
     values_at,
 )
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
 from hive_bitmap.core.selecting.lookup_units import BlockNumbers, Flags, Longs, LookupUnit, deleted_bits
 from hive_bitmap.core.selecting.select import Selection, select
-from hive_bitmap.errors import CorruptIndex
 
 MOST_PARTS = 16  # most keys of an index that splits a selection
 Bits = npt.NDArray[np.uint8]
@@ -254,8 +253,7 @@ def _sums(
         in_blocks += np.bincount(rows.block, rows.cardinality, len(in_blocks)).astype(np.int64)
         live = rows.cardinality if deleted is None else rows.cardinality - deleted.of(rows)
         counts.add(summed(rows, np.where(rows.true, live, 0), group))
-    if (in_blocks > unit.rows).any() or (predicate == TRUE and (in_blocks != unit.rows).any()):
-        raise CorruptIndex(INCONSISTENT)
+    require_complete(in_blocks, unit.rows, exact=predicate == TRUE)
     if deleted is not None:
         deleted.require_found(all=predicate == TRUE)
     return counts.total()
@@ -292,8 +290,7 @@ class _DeletedRows:
 
         If `all` is false, `of` may have missed some deleted rows. Raises CorruptIndex.
         """
-        if (self._counted > self._expected).any() or (all and (self._counted != self._expected).any()):
-            raise CorruptIndex(INCONSISTENT)
+        require_complete(self._counted, self._expected, exact=all)
 
 
 def _by_overlap(
@@ -327,8 +324,7 @@ def _by_overlap(
             for name in part.key.column_names:
                 table = table.append_column(name, pa.repeat(part.key[name][0], table.num_rows))
             yield table
-    if (in_blocks != expected).any():
-        raise CorruptIndex(INCONSISTENT)
+    require_complete(in_blocks, expected)
 
 
 def _has_few_keys(unit: LookupUnit, keys: Sequence[str]) -> bool:
@@ -363,8 +359,7 @@ def _parts(selected: Selection, bits: Bits, keys: Sequence[str]) -> list[_Part]:
     for part in by_key.values():
         np.bitwise_and(part.bits, bits, out=part.bits)
     in_blocks = sum((selection.counts(part.bits, layout) for part in by_key.values()), np.zeros_like(unit.rows))
-    if (in_blocks != selection.counts(bits, layout)).any():
-        raise CorruptIndex(INCONSISTENT)
+    require_complete(in_blocks, selection.counts(bits, layout))
     return list(by_key.values())
 
 

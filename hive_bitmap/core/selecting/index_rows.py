@@ -17,6 +17,7 @@ from hive_bitmap.core.index import lookup
 from hive_bitmap.core.predicates.nodes import And, Constant, Or, Predicate, columns_of
 from hive_bitmap.core.selecting.key_matches import MatchingKeys, key_matches, may_hold
 from hive_bitmap.core.selecting.lookup_units import BlockNumbers, Flags, Longs, LookupUnit
+from hive_bitmap.errors import CorruptIndex
 
 COUNT = "count"  # the last column of counted keys; the columns of the keys have lower-case names
 GROUP = ""  # the column of the numbers of groups of files; no column of a table has this name
@@ -99,6 +100,15 @@ def is_true(node: Predicate, columns: Mapping[str, pa.DictionaryArray], matching
     [name] = columns_of(node)
     column = columns[name.lower()]
     return key_matches(node, column.dictionary, matching_keys)[column.indices.to_numpy(zero_copy_only=False)]
+
+
+def require_complete(counted: Longs, expected: Longs, *, exact: bool = True) -> None:
+    """Raise CorruptIndex unless each row was counted once.
+
+    The arrays have a number of rows for each block or file. If not `exact`, some rows may not have been counted.
+    """
+    if (counted > expected).any() or (exact and (counted != expected).any()):
+        raise CorruptIndex(INCONSISTENT)
 
 
 def summed(rows: IndexRows, counts: Longs, group: Longs | None) -> pa.Table:

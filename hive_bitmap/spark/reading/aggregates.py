@@ -277,14 +277,10 @@ def _merged(
 ) -> pa.Table:
     """Count the matching rows by a key, in this process or in a task.
 
-    A task counts if more than DRIVER_INDEX_BYTES of the index have to be read. The arguments, the result and the errors
-    are those of `key_merge.merged_answer`.
+    The arguments, the result and the errors are those of `key_merge.merged_answer`.
     """
     compute = partial(merged_answer, key=key, matching_keys=matching_keys, top=top, aggregates=aggregates)
-    if index_bytes(lookups, [key]) <= DRIVER_INDEX_BYTES:
-        return compute(lookups)
-    [answer] = in_tasks(spark, [lookups], compute)
-    return answer
+    return _computed(spark, lookups, [key], compute)
 
 
 def _summaries(
@@ -297,14 +293,24 @@ def _summaries(
 ) -> pa.Table:
     """Summarize the groups of a column, in this process or in a task.
 
-    A task does so if more than DRIVER_INDEX_BYTES of the index have to be read. The arguments, the result and the
-    errors are those of `group_summaries`.
+    The arguments, the result and the errors are those of `group_summaries`.
     """
     compute = partial(group_summaries, needed=needed, matching_keys=matching_keys, limit=limit)
+    return _computed(spark, lookups, keys, compute)
+
+
+def _computed(
+    spark: SparkSession, lookups: Sequence[Lookup], keys: Sequence[str], compute: Callable[[Sequence[Lookup]], pa.Table]
+) -> pa.Table:
+    """Compute an answer from lookups, in this process or in a task.
+
+    A task does so if more than DRIVER_INDEX_BYTES of the indexes of `keys` have to be read. Raises the errors of
+    `compute`.
+    """
     if index_bytes(lookups, keys) <= DRIVER_INDEX_BYTES:
         return compute(lookups)
-    [summaries] = in_tasks(spark, [lookups], compute)
-    return summaries
+    [answer] = in_tasks(spark, [lookups], compute)
+    return answer
 
 
 def _schema(reading: Reading, keys: Sequence[str], aggregates: Sequence[Aggregate]) -> pa.Schema | None:
