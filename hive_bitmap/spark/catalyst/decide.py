@@ -79,10 +79,10 @@ class IndexedTable:
 
     @classmethod
     def of(cls, scan: Scan, base: Table, indexes: Sequence[Index], conf: Mapping[str, str]) -> IndexedTable:
-        """Return the table of a scan, with the settings that apply to the scan and the keys that it uses.
+        """Return the table of a scan with its indexes and the settings of the scan.
 
-        `conf` has the settings of the session. If a strategy was chosen for the scan, it replaces the strategy in
-        `conf`.
+        `base.computed` becomes the key expressions that the scan uses. `conf` has the settings of the session. If a
+        strategy was chosen for the scan, it replaces the strategy in `conf`.
         """
         expressions = {e.name: e for index in indexes for e in index.definition.expressions if e.name in scan.keys}
         base = replace(base, computed=tuple(expressions.values()))
@@ -91,9 +91,9 @@ class IndexedTable:
 
 
 def left_alone(scan: Scan, table: IndexedTable) -> LeaveAlone | None:
-    """Return the decision on a scan that no index serves, whatever its files are.
+    """Return the decision to leave a scan alone if no index can serve it.
 
-    Return None for any other scan.
+    The check needs no listing of files. Return None if `decide` has to decide.
     """
     if not table.indexes:
         return LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.NO_INDEX, "the table has no index"))
@@ -103,10 +103,10 @@ def left_alone(scan: Scan, table: IndexedTable) -> LeaveAlone | None:
 
 
 def decide(question: Question, table: IndexedTable) -> Decision:
-    """Decide on a scan, of which `left_alone` is None.
+    """Decide on a scan that an index may serve.
 
-    The summary of its files must be known (`Question.summarized`). Raises HiveBitmapError if something fails; the
-    caller then leaves the scan alone.
+    The caller has checked that `left_alone` returns None, and has the summary of the files (`Question.summarized`).
+    Raises HiveBitmapError if something fails; the caller then leaves the scan alone.
     """
     scan = question.scan
     too_small = why_too_small(scan, table.base, table.settings)
@@ -125,7 +125,7 @@ def decide(question: Question, table: IndexedTable) -> Decision:
         if not isinstance(counted, Unserved):
             return counted
         unanswered = unanswered.also(counted)
-    if too_small:  # `unanswered` depends on the indexes and the condition, so this does not hold under any condition
+    if too_small:  # valid for this condition only, because the indexes may answer the aggregation under another one
         return _too_small(scan, too_small, Lasting.FOR_CONDITION)
     return case.narrowed(snapshot, unanswered)
 
@@ -189,12 +189,12 @@ class _AskedScan:
     ) -> tuple[Decision | Unserved, Snapshot | None]:
         """Try to answer the aggregation; return the decision and the snapshot.
 
-        `request` is for the keys with their counts, and for the `sums` if there are any. `earlier` is the snapshot of
-        an earlier attempt to answer the aggregation of this scan; None if there is none. The decision is LeaveAlone if
-        the limit makes indexes pointless. It is also LeaveAlone if the store of the files fails, because narrowing the
-        scan would ask the store again, and wait as long. If the index has no answer, the first result is the reason
-        instead of a decision. The snapshot serves to narrow the scan. It is None if the scan will not be narrowed, or
-        if nothing could be prepared.
+        `request` asks for the keys with their counts, and for the `sums` if there are any. `earlier` is the snapshot
+        of an earlier attempt on this scan, or None. If the index has no answer, Unserved with the reason takes the
+        place of the decision. The decision is LeaveAlone in two cases: the query's limit makes indexes pointless, or
+        the store of the files fails. After such a failure narrowing is not tried, because it would ask the store
+        again, and wait as long. The snapshot can be used again to narrow the scan. It is None if the scan will not be
+        narrowed, or if nothing could be prepared.
         """
         try:
             table = self.counted_table if sums is None else self.summed_table
@@ -327,7 +327,7 @@ class _AskedScan:
     def _lasting(self, plan: Plan, code: Reason) -> Lasting:
         """Return how long the decision to leave the scan alone is valid.
 
-        `plan` is the plan of the scan, and `code` the reason of the decision. The decision does not last if there are
+        `plan` is the plan of the scan, and `code` the reason of the decision. The decision is not kept if there are
         unindexed files, because these may be indexed soon.
         """
         is_indexed = not plan.looked_up or not plan.scanned_files.any()
@@ -340,8 +340,8 @@ class _AskedScan:
         """Return why a scan is left alone: a code and a text.
 
         `unanswered` says why the index does not answer the scan's aggregation. `code` and `reason` say why the scan is
-        not narrowed. The text has `reason`. If the answer would be too large, or no index is tested, the text also has
-        the reason of `unanswered`.
+        not narrowed. The text gives both reasons if the answer would be too large, or if no index is tested; otherwise
+        only `reason`.
         """
         is_untested = code in (Reason.NOT_TESTED, Reason.NO_INDEX)
         if not unanswered.reason or (unanswered.code != Reason.TOO_LARGE and not is_untested):
@@ -365,10 +365,10 @@ class _AskedScan:
     def _files_to_compare(
         self, prepared: Prepared, parts: Sequence[FramePart | FetchPart | SparkPart]
     ) -> FileSet | None:
-        """Return the files to compare when the plan is executed.
+        """Return the files to compare with the current ones when the plan is executed.
 
-        If planning has listed the files itself, these files are compared. Otherwise, if our tasks read one of the
-        `parts`, the files that they open are compared. Return None if there are no such files.
+        If planning has listed the files itself, all of them are compared. Otherwise Spark has listed them, and only
+        the files that our own tasks open are compared. Return None if there are no files to compare.
         """
         if self.listing is None and prepared.snapshot is not None:
             return FileSet.listed(prepared.snapshot)
@@ -377,9 +377,9 @@ class _AskedScan:
         return FileSet.of_tasks(prepared.reading)
 
     def _parts(self, request: Request, prepared: Prepared) -> list[FramePart | FetchPart | SparkPart] | None:
-        """Return the parts of the scan: who reads which rows.
+        """Return the parts of the scan, in the order of Spark's own scan.
 
-        The parts are in the order of Spark's own scan. Return None if Spark reads all rows.
+        The class of a part says who reads its rows. Return None if Spark reads all rows.
         """
         reading = prepared.reading
         if reading is None or reading.pieces is None or prepared.plan.strategy is not Strategy.ROWS:
@@ -406,7 +406,7 @@ class _AskedScan:
         return FramePart(frame)
 
     def _fetch(self, request: Request, prepared: Prepared, pieces: Sequence[Piece]) -> FetchPart | None:
-        """Return how this process reads these pieces; None if tasks or Spark read them."""
+        """Return how this process reads these pieces; None if tasks or Spark have to read them."""
         return fetch_of(prepared, pieces, request.columns, self.table.settings.driver_read_bytes)
 
     def _report(self, action: str, plan: Plan, reason: Reason | None = None) -> Report:

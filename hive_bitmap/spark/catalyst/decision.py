@@ -259,13 +259,12 @@ class FramePart:
 class FetchPart:
     """Rows that this process reads when the plan is executed.
 
-    This process reads `columns` of the rows that `tasks` select. Each task may take at most `most` bytes. If blocks
-    with matching rows were left out, this choice depends on the content of all files in `compared`. These files must be
-    unchanged after the rows are read.
+    This process reads `columns` of the rows that `tasks` select. Each task may take at most `most` bytes. `compared`
+    is not empty if blocks with matching rows were left out because other blocks have the first rows of a sort. Then
+    all files in `compared` must be unchanged after the rows are read.
 
-    If this process cannot read the rows, Spark reads them instead. Which files Spark then reads depends on the parts of
-    the decision: if there are other parts, Spark reads the files in `choices` (`ranges.indexed_choices`). If this is
-    the only part, Spark reads the whole scan.
+    If this process cannot read the rows, Spark reads them instead: the files in `choices` (`ranges.indexed_choices`)
+    if the decision has other parts, otherwise the whole scan.
     """
 
     plan: Plan
@@ -296,8 +295,8 @@ class SparkPart:
 class ReadRows(Decision):
     """The selected rows are read, part after part.
 
-    The rows have roughly `size` bytes. `files` are compared with the current files when the plan is executed. If Spark
-    itself checks whether its files are current, `files` is None.
+    The rows have roughly `size` bytes. `files` are compared with the current files when the plan is executed; None if
+    Spark itself checks whether its files are current.
     """
 
     kind = "read rows"
@@ -337,10 +336,9 @@ class Counts(Decision):
     """The index answers the aggregation over the scan, when the plan is executed.
 
     `request` is the count to answer, and `prepared` has the lookups from which it is counted. `source` names the table
-    and the indexes used. At least one of `listing` and `files` is None. `listing` is set if Spark has listed the files:
-    it is a weak reference to an entry of the cache of listings, which many decisions share. If the entry was evicted,
-    Spark aggregates the table. `files` is set if planning has listed the files itself. With `sums`,
-    partial aggregates are added up, too.
+    and the indexes used. `listing` is set if Spark has listed the files, `files` if planning has listed them itself;
+    never both. `listing` is a weak reference to an entry of the cache of listings, which many decisions share. If the
+    entry was evicted, Spark aggregates the table. `sums` is set if partial aggregates are added up, too.
     """
 
     kind = "counts"
@@ -360,8 +358,8 @@ class Counts(Decision):
         return super().nbytes * PREPARED_SHARE + (0 if self.files is None else self.files.nbytes)
 
     def can_use(self, listing: ScanListing | None) -> bool:
-        """Return whether the decision can be carried out with the cached listing of its files.
+        """Return whether the cached listing is the one that the decision was made with.
 
-        It refers to the listing that it was made with.
+        A decision without a listing can always be used.
         """
         return self.listing is None or (listing is not None and self.listing() is listing)

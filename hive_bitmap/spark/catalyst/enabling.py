@@ -112,9 +112,9 @@ def enable(spark: SparkSession) -> None:
 def enable_chosen(spark: SparkSession) -> None:
     """Let hive_bitmap's own query functions, such as `scan` and `count`, use indexes.
 
-    In a session that is not enabled, Spark plans all other queries itself. In a session that was configured with the
-    extension, this process answers the rule from now on, as after `enable`. So this process has the plans that
-    `explain` looks up.
+    In a session that is not enabled, all other queries still use no index. In a session that was configured with the
+    extension, this process answers the rule from now on, as after `enable`, because `explain` looks up plans in this
+    process.
     """
     if not _is_answered_here(spark):
         jvm_bridge.open_port(spark)
@@ -180,11 +180,10 @@ def wait_at_end(spark: SparkSession) -> None:
 
 
 def _wait_at_exit(context: SparkContext) -> None:
-    """Make the end of this process wait for refreshes.
+    """Make the end of this process wait for refreshes, unless the context is stopped.
 
-    The process does not wait if the context is already stopped. A refresh needs thread pools, but thread pools take no
-    more work when functions of `atexit` run. Functions registered with `threading` itself run earlier, the last
-    registered first. The hook of `threading` has no public name.
+    A refresh needs thread pools, which accept no work once the functions of `atexit` run. So the function is
+    registered with `threading`, which runs its functions earlier, in reverse order. This hook has no public name.
     """
     at_end = getattr(threading, "_register_atexit", atexit.register)
     at_end(partial(_wait_if_running, context))

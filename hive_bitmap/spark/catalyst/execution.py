@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
-SECONDS = 5.0  # longest read before Spark takes over, whose jobs can be cancelled
+SECONDS = 5.0  # the longest read; after it Spark takes over, because a user can cancel jobs of Spark
 BYTES_AT_ONCE = 64 << 20  # the most that a reader may decode at once
 _Key = tuple[str, str | None, int | None, int | None, str, tuple[str, ...]]
 _too_large: Cache[_Key, bool] = Cache("rows that were too large", lambda value: 0)
@@ -66,7 +66,7 @@ def fetch_of(prepared: Prepared, pieces: Sequence[Piece], columns: Sequence[str]
     """Return how this process will read the selected rows itself.
 
     `pieces` are the blocks to read, by split, and `columns` the columns. A task may take at most `most` bytes. Return
-    None if the read is left to Spark tasks.
+    None if tasks of Spark have to read the rows.
     """
     reading, plan = prepared.reading, prepared.plan
     if reading is None or plan.strategy is not Strategy.ROWS or not plan.in_driver:
@@ -85,9 +85,9 @@ def fetch_of(prepared: Prepared, pieces: Sequence[Piece], columns: Sequence[str]
 def rows(spark: SparkSession, fetch: FetchPart) -> pa.Table | None:
     """Read the rows of a fetch in their order.
 
-    The caller still has to apply the predicate. Return None if Spark has to read the rows. There are four reasons: only
-    Spark can read the current version of a file, a file is gone, a compared file has changed, or the rows exceed a
-    bound.
+    The caller still has to apply the predicate. Return None if Spark has to read the rows: only Spark can read the
+    current version of a file, a file is gone, a compared file has changed, or the rows exceed a bound of bytes or
+    seconds.
     """
     session_settings.use_stores(spark)
     until = time.monotonic() + SECONDS
@@ -138,11 +138,11 @@ def _no_rows(task: ReadTask) -> pa.Table:
 
 
 def number_of_rows(spark: SparkSession, decision: Counts) -> int | None:
-    """Count the rows right after planning.
+    """Return the number of rows of a count, before the plan is executed.
 
-    Return None if counts by key are requested, or if Spark has to execute the aggregation. Spark has to execute it if
-    Spark's listing has files outside the local file system, because such a listing may lack the tags of the files. The
-    function `counts` then requests the current status of the files, during the execution.
+    Return None if counts by key are requested, or if Spark has to execute the aggregation. That is so if Spark has
+    listed files outside the local file system, because its listing may lack the tags of the files. `counts` then
+    requests the current status of the files, during the execution.
     """
     if decision.prepared.reading is None or decision.request.grouping_sets != ((),) or decision.sums is not None:
         return None
@@ -186,8 +186,8 @@ def counts(spark: SparkSession, decision: Counts) -> tuple[tuple[pa.Table, ...],
 def _changed(planned: ScanListing, prepared: Prepared) -> frozenset[Place] | None:
     """Return the places of the files that have changed since planning.
 
-    `planned` is the listing of the scan. Its files are compared by their status in the store. Return None if a file is
-    gone.
+    `planned` is the listing of the scan. Each file is compared with its current status in the store. Return None if a
+    file is gone.
     """
     current = as_now(planned)
     if current is None or prepared.reading is None:
@@ -213,8 +213,8 @@ def _state(file: FileStatus) -> tuple[int, int]:
 def is_countable_together(prepared: Prepared, key_sets: Sequence[Sequence[str]]) -> bool:
     """Return whether the index alone can count the keys of every key set.
 
-    All key sets must be counted over the same rows. So the lookups must be exact in each file where they select rows,
-    and the values of partition columns must be known. If there are several key sets, no file may be read whole.
+    All key sets must be counted over the same rows. So lookups must be exact in each file where they select rows, and
+    values of partition columns must have a known type. If there are several key sets, no file may be read whole.
     """
     if prepared.reading is None or (len(key_sets) > 1 and prepared.reading.results.whole_files):
         return False

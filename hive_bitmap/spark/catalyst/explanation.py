@@ -366,8 +366,7 @@ def _result(explanation: Explanation) -> str:
 def _by_spark(relation: Relation) -> str:
     """Describe what Spark's own reader reads for a scan.
 
-    The text also says that requests of this reader are not counted. Return "" if Spark's own reader reads nothing for
-    the scan.
+    Requests of this reader are not counted, as the text also says. Return "" if Spark's own reader reads nothing.
     """
     if relation.action == ANSWERED or relation.strategy == Strategy.ROWS:
         return ""

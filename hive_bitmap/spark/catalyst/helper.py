@@ -46,7 +46,7 @@ def _attach() -> None:
             f"pyspark=={context.version()} there"
         )
     spark_context = SparkContext(gateway=gateway, jsc=context, conf=SparkConf(_jconf=context.getConf()))
-    # PySpark makes the first session of a process the JVM's default, so let that be the server's own session
+    # PySpark makes the first session of a process the default session of the JVM, so use the server's own session
     jvm_bridge.open_port(SparkSession(spark_context))
     attachment.attach(Answers(spark_context))
 

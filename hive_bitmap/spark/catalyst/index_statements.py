@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 def answer(spark: SparkSession, kind: str, text: str) -> str:
     """Return the answer to a request as JSON: an object or null.
 
-    The module describes each `kind` and its `text`. If the text should be a statement, but is not an index statement on
-    the session's own catalog, the answer is null. A failure is answered by an object with `error`.
+    The docstring of the module describes each `kind` and its `text`. The answer is null for a text that is not an
+    index statement, or not one on the session's own catalog. After a failure the answer is an object with `error`.
     """
     from pyspark.errors import PySparkException
 

@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SECONDS_BETWEEN_LOOKS = 0.1  # between two checks whether the query still waits for its plan
-LONGEST_WAIT = 60.0  # seconds to wait for the turn; the plan that has it may wait for a hanging store or metastore
+LONGEST_WAIT = 60.0  # seconds to wait for the lock; its holder may wait for a hanging store or metastore
 _listings: Cache[str, ScanListing] = Cache("listings", lambda listing: listing.nbytes)
-_going_on = Lock()  # held by the one late plan that goes on
+_going_on = Lock()  # held by the only late plan that is continued
 
 
 @dataclass
 class _Turn:
-    """Whether a plan may be continued although it is late.
+    """The state of a plan that may be late.
 
-    A plan is late if its query no longer waits for it. Late plans take turns: only one of them is continued at a time
-    (see `Question.take_turn`). `taken` says whether this plan has its turn. `looked_at` is when this process last asked
-    the JVM whether the plan is late.
+    A plan is late if its query no longer waits for it. Only one late plan is continued at a time, the one that holds
+    the lock `_going_on` (see `Question.take_turn`). `taken` says whether this plan holds that lock. `looked_at` is
+    when this process last asked the JVM whether the plan is late, as a time of `time.monotonic`.
     """
 
     looked_at: float = field(default_factory=time.monotonic)
@@ -119,10 +119,10 @@ class Question:
         return deleted_rows(lambda files: text_of(self.jvm.deleted(self.scan.number, files)), self.listing, versions)
 
     def take_turn(self) -> None:
-        """Wait until this plan may go on.
+        """Wait until this plan may be continued.
 
-        A plan may go on while its query waits for the plan. Of the plans whose queries no longer wait, only one may go
-        on at a time. Otherwise these plans would slow down the plans that queries still wait for.
+        A plan continues without waiting as long as its query waits for it. Of the late plans, only one is continued at
+        a time: several would slow down the plans that queries still wait for.
         """
         with self.turn.lock:
             now = time.monotonic()
@@ -133,7 +133,7 @@ class Question:
                 self.turn.taken = _going_on.acquire(timeout=LONGEST_WAIT)
 
     def end(self) -> None:
-        """End the turn of this plan, once the scan is decided on."""
+        """Let the next late plan continue, once the scan is decided on."""
         with self.turn.lock:
             if self.turn.taken:
                 self.turn.taken = False
@@ -150,9 +150,8 @@ class Question:
     def rows(self, request: Request, prepared: Prepared, pieces: Sequence[Piece] | None) -> DataFrame | None:
         """Return a DataFrame that reads the selected rows of a plan.
 
-        With `pieces`, our tasks read the rows of these pieces of the plan. If `pieces` is None, Spark reads the splits
-        of a SerDe table that may have selected rows (`superset.split_rows`); the result is None if Spark has to read
-        all splits.
+        With `pieces`, our tasks read the rows of these pieces. If `pieces` is None, Spark reads the splits of a SerDe
+        table that may have selected rows (`superset.split_rows`). The result is then None if all splits may have some.
         """
         if pieces is None:
             return split_rows(self.spark, request, prepared)

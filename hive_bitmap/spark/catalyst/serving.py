@@ -188,9 +188,9 @@ class Serving:
     ) -> dict[str, Any] | None:
         """Return the JSON object of the decision on a scan.
 
-        `key` is the key under which equal questions share the decision; None if the decision is not shared. `conf` has
-        all settings of the session, and `own_settings` those of hive_bitmap. With `only_kept`, no new decision is made:
-        the result is None if no decision is kept.
+        `asker` says who asks, under which settings; equal questions of equal askers share a decision. `fields`
+        describe the scan. `conf` has all settings of the session, and `own_settings` those of hive_bitmap. With
+        `only_kept`, no new decision is made: the result is None if no decision is kept.
         """
         spark, scan = question.spark, question.scan
         columns: tuple[str, ...] | None = None
@@ -226,8 +226,9 @@ class Serving:
     def _decide(self, question: Question, key: str | None, table: IndexedTable) -> _Kept:
         """Decide on a scan, and keep the decision.
 
-        `key` is the key under which equal questions share the decision; None if the decision is not shared. Give the
-        JVM the DataFrames by which tasks read rows. Unindexed files are indexed if an index follows the table.
+        `key` is the key under which equal questions share the decision; None if the decision is not shared. The JVM
+        gets the DataFrames by which tasks read rows. Unindexed files are queued for a refresh of the indexes that
+        follow the table.
         """
         try:
             decision = decide(question, table)
@@ -268,10 +269,10 @@ class Serving:
     def _once(self, key: str | None, seconds: float, decide: Callable[[], _Kept]) -> _Kept:
         """Decide once on a question that several queries ask at the same time.
 
-        `decide` makes the decision. `key` is equal for equal questions; None for a question that shares no decision.
-        The first query with a key calls `decide`, and the others wait for its decision. A waiting query calls `decide`
-        itself if it cannot use that decision, or if it has waited for `seconds`: the first query may be held up until
-        other late plans have ended.
+        `decide` makes the decision. `key` is equal for equal questions; None for a question whose decision is not
+        shared. The first query with a key calls `decide`, and the others wait for its decision. A waiting query calls
+        `decide` itself if it cannot use that decision, or after `seconds`: the first query may be waiting for other
+        late plans.
         """
         if key is None:
             return decide()
@@ -294,11 +295,11 @@ class Serving:
     def execute(self, spark: SparkSession, request: Any) -> str | None:
         """Carry out a decision; `request` is the `Execution.java` that names it.
 
-        If the decision is to count, send the counts of each key set, and return a JSON array of the files that Spark
-        has to count itself, by their numbers in the scan's listing. If the decision is to read rows and the request
-        names a part, send the rows of this part and return "". If the request names no part, compare the files of the
-        decision with the current files, and return "" if both are the same. In all cases, return None if Spark has to
-        execute its own plan, for example because the decision is no longer kept. `request.add` sends batches.
+        A count sends the counts of each key set, and returns a JSON array of the files that Spark has to count itself,
+        by their numbers in the scan's listing. If the request names a part of a decision to read rows, send the rows
+        of this part and return "". If it names no part, return "" if the files of the decision are current. Return
+        None if Spark has to execute its own plan, for example because the decision is no longer kept. `request.add`
+        sends batches.
         """
         fields = json.loads(request.text())
         match self.decisions.get(fields["decision"]):
@@ -356,11 +357,12 @@ class Serving:
 def _with_keys(
     question: Question, indexes: tuple[Index, ...], fields: Mapping[str, Any]
 ) -> tuple[Question, tuple[Index, ...], Mapping[str, Any]]:
-    """Return a question in which the keys of indexes stand for expressions of the query.
+    """Replace expressions of a question by the keys of indexes that stand for them.
 
-    Tests of columns that no index has are replaced by what they imply for keys that are computed from the columns.
-    Return also the indexes, and the fields of the scan. A key that this session computes otherwise cannot be used,
-    unless the query has the expression as the index does. The other keys of its index can.
+    Tests of columns without an index are replaced by the tests that they imply for keys computed from these columns.
+    Return the question, the indexes, and the fields of the scan. If this session would compute a key differently, the
+    key is usable only where the query contains the very expression of the index. Other keys of the same index stay
+    usable.
     """
     expressions = {e.name: e for index in indexes if not index.why_not for e in index.definition.expressions}
     if not expressions:
@@ -376,9 +378,9 @@ def _with_keys(
 
 
 def _judged(index: Index, whys: Mapping[str, str]) -> Index:
-    """Return an index with the reason why keys of it cannot be used.
+    """Return an index with the reason why some of its keys cannot be used.
 
-    `whys` has the reasons by the names of the keys. An index without another key has a problem.
+    `whys` has the reasons by the names of the keys. An index of which no key can be used gets a `problem`.
     """
     definition = index.definition
     unusable = [expression for expression in definition.expressions if expression.name in whys]

@@ -1,9 +1,8 @@
-"""Plan a scan of Spark from its indexes.
+"""Plan a scan of Spark with indexes.
 
-The module `prepare` takes a request (`request`) through all steps. The module `snapshot` reads the current state of the
-table and its indexes. `index_lookup` looks up each file in the indexes, and has Spark evaluate the leaves that only
-Spark can evaluate. `spark_only` leaves to Spark what only Spark can read. No row of
-the base table is read here.
+`prepare` takes a request (`request`) through all steps. `snapshot` reads the current state of the table and its
+indexes. `index_lookup` looks up the files in the indexes, and has Spark evaluate the leaves that only Spark can
+evaluate. `spark_only` says which files and columns only Spark can read. No module reads rows of the base table.
 """
 
 __all__ = [

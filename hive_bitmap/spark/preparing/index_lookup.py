@@ -1,8 +1,8 @@
 """Look up a request's predicate in the indexes of a snapshot.
 
-If much of the indexes has to be read, Spark tasks look up. Otherwise, this process looks up. Before that, Spark
-evaluates the leaves that only Spark can evaluate, each over the distinct keys. If the evaluation fails, the leaf has no
-answer, so all rows may match. For example, `10/k` fails for a key 0 that another conjunct excludes.
+Spark tasks do the lookup if it reads much of the indexes; otherwise this process does. Before the lookup, Spark
+evaluates the leaves that only Spark can evaluate, each over the distinct keys. If that fails, all rows may match the
+leaf. For example, `10/k` fails for a key 0 that another conjunct excludes.
 """
 
 from __future__ import annotations
@@ -136,12 +136,12 @@ def _are_too_many(keys: pa.Array) -> bool:
 class Counting:
     """What a query counts, and which parts of the answer it needs.
 
-    Each of the `key_sets` has the grouping columns of one count, in lower case. `extremes` and `mergeable` are columns
-    (in lower case) that are a key set of their own, of which the query does not need all groups. Of a column in
-    `extremes`, the smallest and the largest key are enough. Of a column in `mergeable`, a summary of the groups
-    (`key_merge.summary`) is enough if `top` is None, otherwise the groups that `top` describes. `group_summary` says
-    what is enough of a key set of two columns. If `measures` is not 0, partial aggregates of that many columns are
-    added up by key. If Spark's own count would cost less, the lookup is skipped, unless it is `forced`.
+    Each of the `key_sets` has the grouping columns of one count, in lower case. The columns in `extremes` and
+    `mergeable` (in lower case) each form a key set by themselves, and the query does not need all groups of these
+    sets. For a column in `extremes`, the smallest and the largest key are enough. For a column in `mergeable`, the
+    groups that `top` describes are enough, or a summary of the groups (`key_merge.summary`) if `top` is None.
+    `group_summary` says what is enough for a key set of two columns. `measures` is the number of columns whose partial
+    aggregates are added up by key. With `forced`, the lookup is done even if Spark's own count would cost less.
     """
 
     key_sets: Sequence[Sequence[str]]
@@ -158,9 +158,9 @@ def look_up_snapshot(
 ) -> tuple[LookupResults, float, float]:
     """Look up the residual predicates of a snapshot's partitions.
 
-    `chosen` maps each column, in lower case, to the index that serves it. Return the results, and the seconds that the
-    index and Spark take for the count, which are meaningless if nothing is counted. Raises Unsupported if Spark counts
-    in less time, and StoreError.
+    `chosen` maps each column, in lower case, to the index that serves it. Return the results, the estimated seconds of
+    the count by the index, and those of Spark's own count. The seconds mean nothing if nothing is counted. Raises
+    Unsupported if Spark counts faster, and StoreError.
     """
     resolved = snapshot.resolved
     matching_keys = evaluate_leaves(resolved.engine, resolved.predicate, chosen, snapshot.files)
@@ -196,10 +196,10 @@ def _prices(snapshot: Snapshot) -> CountPrices:
 class Evaluation:
     """A function that evaluates lookups, unless Spark counts faster.
 
-    A call of this object evaluates lookups and returns their results. It raises Unsupported if Spark would count one of
-    the key sets in less time. `cost` is the function that estimates the cost of a key set, and `engine` lets this plan
-    wait for its turn before each lookup. `seconds` and `by_spark` are the estimated times that the index and Spark take
-    for all key sets so far.
+    A call evaluates lookups and returns their results. It raises Unsupported if Spark would count one of the key sets
+    in less time. `cost` estimates the cost of a key set. `engine` makes a late plan wait before each lookup
+    (`Engine.take_turn`). `seconds` and `by_spark` are the estimated times of the index and of Spark for all key sets
+    so far.
     """
 
     spark: SparkSession
@@ -228,7 +228,7 @@ class Evaluation:
 
 
 def is_small(lookups: Sequence[Lookup]) -> bool:
-    """Return whether lookups read so little that this process does them, not tasks."""
+    """Return whether lookups read so little that this process does them, without tasks."""
     total = index_bytes(lookups)
     if total <= DRIVER_INDEX_BYTES:
         return True

@@ -51,16 +51,16 @@ from hive_bitmap.spark.preparing.spark_only import engine_skips, fallback_reason
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-UNKNOWN_TEST = 3  # one row of so many is assumed to satisfy a test that no index covers
-MOST_PARTS = 16  # most parts of a scan, which our tasks and Spark read alternately
+UNKNOWN_TEST = 3  # a test that no index covers is assumed to keep one of so many rows
+MOST_PARTS = 16  # most parts of a scan; our tasks and Spark read them alternately
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """The input of the tasks besides the plan.
+    """What tasks need besides the plan.
 
-    `columns` are the data columns to read; `constants` has the partition columns, a row for each partition of the
-    results.
+    `columns` are the data columns to read. `constants` has the partition columns, with a row for each partition of the
+    results. `format` is a key of FORMATS.
     """
 
     resolved: ResolvedTable
@@ -71,9 +71,9 @@ class Reading:
 
     @cached_property
     def pieces(self) -> list[Piece | WholePiece] | None:
-        """The looked-up blocks and the whole files in the order of Spark's scan.
+        """The looked-up blocks and the whole files, in the order of Spark's scan.
 
-        The result is None if that order is unknown.
+        None if that order is unknown.
         """
         most = self.resolved.split_bytes
         return None if most is None else pieces_in_order(self.results, self.format, most)
@@ -106,10 +106,7 @@ class Prepared:
 
 @dataclass(frozen=True, kw_only=True)
 class _PlannedRequest:
-    """A request with its table, settings and choice of indexes.
-
-    All this is known before any file is looked at.
-    """
+    """A request with its table, settings and choice of indexes, before any file is looked at."""
 
     request: Request
     resolved: ResolvedTable
@@ -180,8 +177,8 @@ def prepare(
 ) -> Prepared:
     """Plan a request for a table.
 
-    `earlier` is a snapshot of the table, or None; it is used again if it has the indexes that the request needs. The
-    plan is a full scan, with the reason, if no index serves the request or a store fails.
+    `earlier` is a snapshot of the table, or None; it is used again if it has the indexes that the request needs. If no
+    index serves the request, or a store fails, the plan is a full scan with the reason.
     """
     uses: tuple[IndexUse, ...] = ()
     snapshot: Snapshot | None = None
@@ -253,9 +250,8 @@ def _snapshot(spark: SparkSession, case: _PlannedRequest, earlier: Snapshot | No
 def _by_cost(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> Prepared:
     """Return the cheapest plan.
 
-    Requests of two kinds are first checked by `_all_is_read`: requests that use indexes only if it saves time
-    (`must_pay`), and requests for which Spark stops after some rows. If a lookup in all partitions cannot pay, the plan
-    is a full scan.
+    If a lookup in all partitions cannot pay, the plan is a full scan. `_all_is_read` checks this first, for requests
+    that use indexes only to save time (`must_pay`), and for requests after some rows of which Spark stops.
     """
     must_pay = case.request.must_pay and case.settings.strategy is None
     if (must_pay or case.limit is not None) and (full := _all_is_read(spark, case, snapshot)) is not None:
@@ -288,9 +284,9 @@ def _first_rows(
 ) -> Prepared | None:
     """Return a plan that reads only blocks with rows that a sorted query needs.
 
-    `unbounded` is the plan for all blocks, and `results` are its lookup results. Return None if every block may have
-    needed rows, if the new plan is not the cheapest, or if this process cannot read the rows itself. Tasks cannot read
-    them, because all files have to be compared after the read.
+    `unbounded` is the plan for all matching blocks, and `results` are its lookup results. Return None if every block
+    may have needed rows, if the new plan is not the cheapest, or if this process cannot read the rows itself. Tasks
+    cannot read them, because all files have to be compared after the read.
     """
     plan, bounded = unbounded.plan, _bounded(case, snapshot, results)
     if bounded is None or case.settings.strategy not in (None, Strategy.ROWS):
@@ -302,7 +298,7 @@ def _first_rows(
     price, full_price = of_indexed.costs.get(Strategy.ROWS), plan.costs[Strategy.FULL_SCAN]
     if price is None or not of_indexed.in_driver:
         return None
-    if whole := [file.status.size for file in bounded.whole_files]:  # Spark reads these beside the others
+    if whole := [file.status.size for file in bounded.whole_files]:  # Spark reads these files
         price += inputs.prices.scan(sum(whole) * inputs.share, len(whole))
     is_cheapest = price <= CLEARLY_CHEAPER * full_price and price <= plan.costs.get(plan.strategy, full_price)
     if case.settings.strategy is None and not is_cheapest:
@@ -324,10 +320,10 @@ def _first_rows(
 def _bounded(
     case: _PlannedRequest, snapshot: Snapshot, results: LookupResults, share: float = 1.0
 ) -> LookupResults | None:
-    """Return the results without the blocks that cannot have a needed row.
+    """Leave out the blocks that cannot have a row that a sorted query needs.
 
-    Return None if every block may have a row that the query needs. `results` may be the results of a sample, and
-    `share` is the share of the table in the sample. Then only this share of the needed rows is expected in the sample.
+    Return None if no block can be left out. `results` may be the results of a sample, and `share` is the sample's
+    share of the table: the sample is expected to have this share of the needed rows.
     """
     first, base = case.request.first, case.resolved.base
     if first is None or (results.whole_files and not case.resolved.narrows):
@@ -359,7 +355,7 @@ def _all_is_read(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot)
     reading = _reading(case, sample, results)
     inputs = replace(_inputs(case, sample, reading), scale=size / max(sample.files.bytes, 1))
     plan = make_plan(inputs, case.choice.uses, results)
-    if _bounded(case, sample, results, 1 / inputs.scale) is not None:  # few blocks of those may be needed
+    if _bounded(case, sample, results, 1 / inputs.scale) is not None:  # few of the matching blocks may be needed
         return None
     if plan.strategy != Strategy.FULL_SCAN or (plan.code != Reason.LIMIT and not must_pay):
         return None
@@ -429,8 +425,8 @@ def _inputs(case: _PlannedRequest, snapshot: Snapshot, reading: Reading) -> Plan
 def _unreadable(case: _PlannedRequest, reading: Reading) -> dict[str, str]:
     """Return the files that only Spark can read, with the reason, by path.
 
-    The path "" stands for all files. Unindexed files are left out if Spark lists the files of its scan, so that it
-    counts or reads the unindexed files itself.
+    The path "" stands for all files. Unindexed files are left out if Spark has listed the files of its scan, because
+    Spark then reads or counts these files itself.
     """
     lake, whole = case.resolved.base.lake, reading.results.whole_files
     if lake is not None:
@@ -457,7 +453,7 @@ def _why_not_beside_spark(reading: Reading) -> str:
 def _can_driver_read(case: _PlannedRequest) -> bool:
     """Whether this process can read rows and pass them to Spark.
 
-    The format and the types must allow this. The rows of a lake table are never read in this process.
+    The format and the types must allow this. Rows of a lake table are never read in this process.
     """
     if case.resolved.base.lake is not None:
         return False

@@ -74,10 +74,10 @@ class Engine(Protocol):
         """
 
     def take_turn(self) -> None:
-        """Wait until this plan may go on.
+        """Wait until this plan may be continued.
 
-        A plan whose query still waits for it goes on at once. Of the plans whose queries no longer wait, only one may
-        go on at a time.
+        A plan continues without waiting as long as its query waits for it. Of the other plans, only one is continued
+        at a time.
         """
 
 

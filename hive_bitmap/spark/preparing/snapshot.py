@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
-# The coverage of an index, by the folders of its segments, which never change; the tables are from cached manifests.
+# The coverage of an index, by the folders of its segments. A segment never changes. The manifests are cached, too.
 _joined: Cache[tuple[str, ...], Covered] = Cache("what indexes cover", lambda covered: covered.nbytes)
 SAMPLED = 8  # partitions to look up first if a lookup in all partitions may not pay
 
@@ -116,12 +116,12 @@ def states_of(
     schemas: Collection[int] | None,
     numbers: Sequence[int],
 ) -> TableFiles:
-    """Return the same as `states` for partitions that Spark has listed.
+    """Return the same as `states`, for partitions that Spark has listed.
 
     `schemas` and `numbers` are as in `states`. Spark prints a partition value by its type, for example `1` for the
-    metastore's `01`, so partitions are compared by typed values. A value that only Spark can type is compared as text;
-    this finds the partitions whose text is as Spark prints it. If several partitions in an index have equal values,
-    none of these partitions is used. In the index of a lake table, no file has a partition.
+    metastore's `01`, so partitions are matched by typed values. A value that only Spark can type is matched as text,
+    which succeeds only if the metastore's text is what Spark prints. Of partitions with equal values in an index, none
+    is used. In the index of a lake table, files belong to no partition.
     """
     listed = _states(base, [values for values, _ in partitions], [files for _, files in partitions], numbers)
     listed_rows = comparable(base, [partition.values for partition in listed])
@@ -165,9 +165,9 @@ def _covered(spark: SparkSession, index: Index) -> Covered:
 
 
 def comparable(base: Table, values: Sequence[Values]) -> list[tuple[Any, ...]]:
-    """Return the values of each partition as a tuple that equals the tuples of equal values.
+    """Return the values of each partition as a tuple; tuples of equal values are equal.
 
-    The tuple has a typed value for each partition column, or the text if only Spark can type it.
+    A tuple has a typed value for each partition column, or the text if only Spark can type it.
     """
     columns = [
         _typed_or_text(column, [texts[position] for texts in values])
@@ -224,10 +224,10 @@ def _manifest(index: Index, folder: str) -> Manifest | None:
 class Snapshot:
     """The partitions that remain after pruning, and their files.
 
-    `predicates` are the residual predicates of these partitions. `values` has a row of typed values for each partition.
-    `indexes` are the names of the indexes whose manifests were read, `zone` is the session's time zone, `schemas` the
-    `definition.known_schemas` of the table, `store` the speed of the files' store. If Spark has not listed the files of
-    the table, `all_partitions` are all its partitions, including the pruned ones.
+    `predicates` are the residual predicates of these partitions. `values` has a row of typed values for each
+    partition. `indexes` are the names of the indexes whose manifests were read. `zone` is the session's time zone.
+    `schemas` are the `definition.known_schemas` of the table. `store` is the speed of the files' store.
+    `all_partitions` are all partitions of the table, including the pruned ones; empty if Spark has listed the files.
     """
 
     resolved: ResolvedTable

@@ -99,7 +99,7 @@ def _open_in_tasks(spark: SparkSession, path: str) -> str:
 def _open(path: str) -> None:
     """Check, inside a task, that the machine of the task can reach a file.
 
-    It is no error if a file of a remote store has been deleted by now. A local file must exist.
+    A local file must exist. A file of a remote store may have been deleted in the meantime.
     """
     try:
         stores.status(path)
