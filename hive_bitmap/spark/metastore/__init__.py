@@ -1,9 +1,9 @@
 """Read and change tables and partitions in the metastore, and list their base files.
 
-Files are listed as the session reads them. Tables and partitions are values (`core/table_info`). Two implementations of
-one protocol (`protocol`) read and change the metastore. The SQL of statements that change tables is in `table_ddl`,
-which only these implementations use. If a session reads a table, this process uses the store settings of this session
-from then on (`session_settings`). This package does not depend on indexes.
+Files are listed as the session reads them. Tables and partitions are values (`core/table_info`). Two implementations
+of one protocol (`protocol`) read and change the metastore; only they use the SQL in `table_ddl`. After a call for a
+session, this process uses the store settings of that session (`session_settings`). This package knows nothing of
+indexes.
 """
 
 __all__ = [

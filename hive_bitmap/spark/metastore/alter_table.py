@@ -66,7 +66,7 @@ def change(
     """Add and move partitions of a table, or move the table itself, in one batch.
 
     The arguments map the values of partitions to folders: `added` the partitions to add, `moved` the partitions to
-    move. Sessions that cannot move all partitions in a single call first move the partitions in `vacated` to the
-    folders there (`protocol.Changes`). Return whether all of the `added` partitions were added by this call.
+    move. Sessions that cannot move all partitions in one call move those in `vacated` first, to the folders given
+    there (`protocol.Changes`). Return whether this call has added all of the `added` partitions.
     """
     return metastore.of(spark).change(spark, table, Changes(added=added, vacated=vacated, moved=moved))

@@ -39,7 +39,7 @@ def sources(spark: SparkSession, base: Table) -> list[Source]:
 
 
 def partitions(spark: SparkSession, base: Table, values: Sequence[Values] | None = None) -> list[Partition]:
-    """Return the partitions of a table; with `values`, only those with these values (`metastore.partitions`).
+    """Return the partitions of a table; with `values`, only those with these values.
 
     An unpartitioned table, or a lake table, is one partition with the values (). Raises Unsupported for a partition
     whose read properties differ from those of its table.
@@ -57,9 +57,9 @@ def partitions(spark: SparkSession, base: Table, values: Sequence[Values] | None
 
 
 def removed_files(spark: SparkSession, base: Table, since: float) -> frozenset[str]:
-    """Return the paths of the files that a lake table has removed.
+    """Return the paths of the files removed from a lake table since a time.
 
-    The files were removed at the time `since`, in seconds since 1970, or later.
+    `since` is in seconds since 1970.
     """
     if base.lake is None:
         return frozenset()
@@ -70,7 +70,7 @@ def removed_files(spark: SparkSession, base: Table, since: float) -> frozenset[s
 def list_files(base: Table, of_table: Sequence[Partition]) -> list[Source]:
     """Return the base files of these partitions.
 
-    Raises Unsupported for a folder that readers might list differently.
+    Raises Unsupported for a folder in which some readers may find other files.
     """
     listed = iter(files_in(base, [partition.location for partition in of_table if partition.files is None]))
     return [
@@ -130,9 +130,8 @@ def matching_any(base: Table, specs: Sequence[Spec], partitions_of_table: Sequen
 
     `partitions_of_table` are the values of all partitions. Raises NotFound if a spec names an unknown partition column.
     """
-    wanted_values: dict[tuple[int, ...], set[Values]] = defaultdict(
-        set
-    )  # the wanted values of the columns at these positions
+    # by the positions of the columns that a spec names: the combinations of values that specs ask for
+    wanted_values: dict[tuple[int, ...], set[Values]] = defaultdict(set)
     for spec in specs:
         by_position = sorted((_position(base, name), value) for name, value in spec.items())
         wanted_values[tuple(at for at, _ in by_position)].add(tuple(value for _, value in by_position))

@@ -18,7 +18,7 @@ from hive_bitmap.spark.metastore.lake_tables import MOST_FILES, Facts, sentence
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-INDEX_OF_LOG = "TahoeLogFileIndex"  # Delta's file index of a relation that was not planned yet
+INDEX_OF_LOG = "TahoeLogFileIndex"  # Delta's file index in a relation that is not planned yet
 
 
 def described(spark: SparkSession, table: Table) -> Table:
@@ -63,10 +63,10 @@ def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
 
 
 def removed_files(spark: SparkSession, table: Table, since: float) -> frozenset[str]:
-    """Return the paths of the files removed from a Delta table.
+    """Return the paths of the files removed from a Delta table since a time.
 
-    The files were removed at the time `since`, in seconds since 1970, or later. The log keeps removed files for
-    `delta.deletedFileRetentionDuration`. Raises Unsupported if the log is unreadable.
+    `since` is in seconds since 1970. The log keeps removed files for `delta.deletedFileRetentionDuration`. Raises
+    Unsupported if the log is unreadable.
     """
     from pyspark.sql import DataFrame
 
@@ -94,7 +94,7 @@ def _file(root: str, path: str, size: int, modified: int) -> FileStatus:
 def _files_of_log(spark: SparkSession, table: Table) -> Any:
     """Return Delta's `TahoeLogFileIndex` of a table, which lists the table's current files.
 
-    A query of the session gets the same object. Raises Unsupported if the relation of the table has no such object.
+    Queries of the session use the same object. Raises Unsupported if the table's relation has no such object.
     """
 
     leaf: Any = spark.table(table.spark_name)._jdf.queryExecution().analyzed().collectLeaves().head()

@@ -1,7 +1,7 @@
 """Read the columns and current files of an Iceberg table.
 
-The Iceberg library of a classic session reads the columns and files, through the public API of Iceberg's `Table`, as of
-version 1.12. A table that Spark reads in another way than by Iceberg's own relation cannot be indexed.
+They are read by the Iceberg library of a classic session, through the public API of Iceberg's `Table` (version 1.12).
+A table cannot be indexed if Spark reads it by another relation than Iceberg's own.
 """
 
 from __future__ import annotations
@@ -32,10 +32,7 @@ NAME = re.compile(
 
 
 def is_catalog(spark: SparkSession, name: str) -> bool:
-    """Return whether the catalog `name` is an Iceberg catalog.
-
-    `name` is the name of a catalog other than the session catalog.
-    """
+    """Return whether a catalog other than the session catalog is an Iceberg catalog."""
     return spark.conf.get(f"spark.sql.catalog.{name}", None) in CATALOGS
 
 
@@ -104,10 +101,10 @@ def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
 
 
 def removed_files(spark: SparkSession, table: Table, since: float) -> frozenset[str]:
-    """Return the paths of the files that snapshots have removed.
+    """Return the paths of the files that snapshots have removed since a time.
 
-    Only snapshots that still exist and were committed at the time `since` or later are considered. The time is in
-    seconds since 1970. A rollback removes no file. Raises Unsupported.
+    `since` is in seconds since 1970. Only snapshots that still exist are considered. A rollback removes no file.
+    Raises Unsupported if the table's metadata cannot be read.
     """
     name = in_spark(table.database, table.name, catalog=table.catalog)
     try:

@@ -1,8 +1,8 @@
 """Read and change the metastore through the catalog of a classic session.
 
-One call reads or changes many tables or partitions. Tables are created, dropped, renamed and given properties by the
-SQL of `SqlMetastore`. Other programs use the same SQL, so Spark's authorizers and listeners see it. One JSON text
-transfers all values that are read, or all partitions that are changed.
+One call reads or changes many tables or partitions; one JSON text transfers all their values. Tables are created,
+dropped, renamed and given properties by the SQL of `SqlMetastore`, as by other programs, so that Spark's authorizers
+and listeners see it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class JvmMetastore(SqlMetastore):
     def describe(self, spark: SparkSession, database: str, names: Sequence[str], view: str) -> list[Table]:
         """Describe tables in one call, as `protocol.Metastore` says.
 
-        If there is a temporary view named `view`, it hides the first table; `view` is "" if no view can hide it. The
-        call fails if Spark does not support the kind of a table. Then each table is described by a separate call.
+        `view` is the name of a temporary view that would hide the first table; "" if no view can hide it. The call
+        fails if Spark does not support the kind of one of the tables; then each table is described by a separate call.
         Raises ServerError if the metastore fails.
         """
         from pyspark.errors import PySparkException
@@ -145,9 +145,9 @@ class JvmMetastore(SqlMetastore):
     def refresh_files(self, spark: SparkSession, table: Table) -> None:
         """Make the session list the files of a table again.
 
-        All DataFrames of the table share one listing. A table that Spark reads by a SerDe has no such listing: its
-        files are listed for each query. If another session has altered or recreated the table, the session still knows
-        the former columns, which do not fit the files. Then the session also reads the schema again.
+        All DataFrames of the table share one listing. A table that Spark reads by a SerDe has none, because its files
+        are listed for each query. If another session has altered or recreated the table, this session still has the
+        old schema, which does not fit the files. Then the schema is read again, too.
         """
         leaves: Any = spark.table(table.spark_name)._jdf.queryExecution().analyzed().collectLeaves()
         relation = leaves.head()
@@ -185,8 +185,8 @@ class JvmMetastore(SqlMetastore):
 def owned_by(spark: SparkSession, owner: str) -> Iterator[None]:
     """Inside the `with` block, make `owner` the owner of the tables that this thread creates.
 
-    The tables belong to the user of the session in two cases: if `owner` is "", and if the thread of Python has no
-    thread of its own in the JVM (Spark Connect, or PYSPARK_PIN_THREAD=false).
+    The tables belong to the user of the session instead if `owner` is "", or if the Python thread has no thread of its
+    own in the JVM (Spark Connect, or PYSPARK_PIN_THREAD=false).
     """
     if not owner or not jvm_reader.available(spark) or not _has_jvm_thread(spark):
         yield

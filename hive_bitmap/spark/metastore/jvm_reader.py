@@ -1,7 +1,8 @@
 """Read values from a classic session's JVM through py4j.
 
-A value is transferred as JSON text, written by Spark's Jackson library, in pieces of 8,000 characters: a request needs
-a call for each piece, not for each field. All functions but `available` need a session that is `available`.
+A value is transferred as JSON text, written by Spark's Jackson library. The text takes a call for each 8,000
+characters, where the value would take a call for each field. All functions but `available` need a session that is
+`available`.
 """
 
 from __future__ import annotations

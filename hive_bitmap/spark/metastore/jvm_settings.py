@@ -1,9 +1,9 @@
 """Read the settings of a classic session through py4j, and enforce those of its server.
 
-These are settings of Spark and of Hadoop. The server is the Spark application that runs the sessions. A session cannot
-undo what its server sets: the settings that decide who is trusted and who reads files (NAMES). The configuration of the
-server's SparkContext has the server's settings, with or without the prefix `spark.`. All functions but `items`,
-`enforced` and `with_startup` need a session for which `jvm_reader.available` is true.
+These are settings of Spark and of Hadoop. The server is the Spark application that runs the sessions. Its settings in
+NAMES decide who is trusted and who reads files, so a session cannot undo them. They are in the configuration of the
+server's SparkContext, with or without the prefix `spark.`. All functions but `items`, `enforced` and `with_startup`
+need a session for which `jvm_reader.available` is true.
 """
 
 from __future__ import annotations
@@ -76,10 +76,7 @@ def of_map(spark: SparkSession, scala_map: Any) -> dict[str, str]:
 
 
 def _of_readers(spark: SparkSession) -> dict[str, str]:
-    """Return the settings in OF_READERS that were set outside the session.
-
-    Either a program has set them, or a site file of Hadoop.
-    """
+    """Return the settings in OF_READERS that a program or a site file of Hadoop has set."""
     conf = cast(Any, spark.sparkContext)._jsc.hadoopConfiguration()
     values = {name: conf.get(name) for name in OF_READERS}
     sources = {name: conf.getPropertySources(name) for name, value in values.items() if value is not None}
@@ -120,11 +117,10 @@ def has_own_python(spark: SparkSession) -> bool:
 
 
 def with_startup(settings: Mapping[str, str]) -> dict[str, str]:
-    """Add the settings of this package with which Spark was started.
+    """Add settings of this package that were set with the prefix `spark.` at startup.
 
-    When Spark starts, it ignores all settings without the prefix `spark.`, so users add this prefix to settings of this
-    package. The result has all `settings`, and also these settings without the prefix. A setting that `settings`
-    already has without the prefix keeps its value.
+    When Spark starts, it ignores all settings without this prefix, so users add it. The result has all `settings`, and
+    the prefixed ones also without the prefix. A setting that is given without the prefix as well keeps that value.
 
     >>> with_startup({"spark.hive_bitmap.strategy": "rows"})["hive_bitmap.strategy"]
     'rows'
@@ -176,7 +172,7 @@ def of_stores(spark: SparkSession, prefixes: Sequence[str]) -> dict[str, str]:
 def _credentials(spark: SparkSession, conf: Any, path: str) -> dict[str, str]:
     """Return the secrets in Hadoop's credential files, by alias.
 
-    `path` names the files.
+    `path` is the list of files in Hadoop's form. Raise StoreError if a file cannot be read.
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 

@@ -1,7 +1,7 @@
-"""Convert the log of a Delta or Iceberg table to a `Table`.
+"""Make a `Table` of the facts in the log of a Delta or Iceberg table.
 
-The JVM reads the columns and files of the table from the log. Only known features are supported. If a table uses any
-other feature, Spark may read the table by other rules, so the table cannot have indexes.
+The JVM reads the facts from the log. Only known features are supported: if a table uses another one, Spark may read
+the table by other rules, so the table cannot have indexes.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from hive_bitmap.core.table_info import DELTA, ICEBERG, Lake, Table
 from hive_bitmap.spark.metastore.protocol import columns_of
 
 MOST_FILES = 1_000_000  # live files of an indexed table; the driver needs some 500 bytes for each of them
-# In a question of the rule, the JVM adds this property, with a log's facts, to the description of a table.
+# The property by which the JVM adds the facts of a log to the description of a table, in questions of the rule.
 FACTS = "hive_bitmap.facts_of_log"
-# Delta features that a reader must support, under which the rows of a file are its Parquet rows, without those in its
-# deletion vector.
+# The supported reader features of Delta. With these, the rows of a file are the rows of the Parquet file, without those
+# in its deletion vector.
 KNOWN_FEATURES = frozenset(
     {
         "columnMapping",
@@ -40,8 +40,9 @@ _PHYSICAL_NAME, _ID = "delta.columnMapping.physicalName", "delta.columnMapping.i
 class Facts:
     """The facts about a version of a Delta table, from its log.
 
-    `schema` is the schema as JSON. `mapping` is the way in which columns are named in files, `features` are the table
-    features of Delta. `past` says whether this is an older version of the table.
+    `schema` is the schema as JSON. `partitioned_by` are the names of the partition columns. `mapping` is the column
+    mapping mode (`none`, `name` or `id`), and `features` are the table features of Delta. `past` says whether this is
+    an older version of the table.
     """
 
     schema: str
@@ -64,11 +65,11 @@ class Facts:
 
 @dataclass(frozen=True, kw_only=True)
 class IcebergFacts:
-    """A version of an Iceberg table.
+    """The facts about a version of an Iceberg table, from its metadata.
 
     `schema` is Iceberg's JSON of the columns; `specs` has the JSON of each partition spec. `format` is the format of
-    new files, `version` the version of the table format. `past` says that this is an older version of the table, or a
-    version in a branch other than the main branch.
+    new files, `version` the version of the table format. `past` says whether this is an older version of the table, or
+    a version in another branch than the main branch.
     """
 
     schema: str
@@ -113,7 +114,7 @@ def is_iceberg(table: Table) -> bool:
 
 
 def by_iceberg_facts(table: Table, facts: IcebergFacts) -> Table:
-    """Return an Iceberg table with the columns that `facts` declare, and the field ids of the columns in files."""
+    """Return an Iceberg table with the columns that `facts` declare, and their field ids in files."""
     fields = {field["name"]: field for field in json.loads(facts.schema)["fields"]}
     identity = {
         field["source-id"]

@@ -1,8 +1,8 @@
 """Read tables and partitions from the metastore, through the session.
 
-`alter_table` changes tables and partitions. There are two implementations of one protocol (`protocol.Metastore`), with
-the same results. `JvmMetastore`, for classic sessions only, reads and moves many tables or partitions at once through
-the session's catalog. `SqlMetastore` uses public SQL, which Spark Connect supports too.
+`alter_table` changes tables and partitions. Two implementations of one protocol (`protocol.Metastore`) have the same
+results. `JvmMetastore`, for classic sessions only, reads and moves many tables or partitions at once through the
+session's catalog. `SqlMetastore` uses public SQL, which Spark Connect supports too.
 """
 
 from __future__ import annotations
@@ -65,10 +65,7 @@ def is_indexed_catalog(spark: SparkSession, name: str) -> bool:
 
 
 def hive_problem(spark: SparkSession) -> str:
-    """Return a sentence that says that the session has no Hive metastore, and what to do.
-
-    Return "" if the session has a Hive metastore.
-    """
+    """Say that the session has no Hive metastore, and what to do; return "" if it has one."""
     implementation = spark.conf.get(CATALOG_IMPLEMENTATION, "in-memory")
     if implementation == "hive":
         return ""
@@ -147,8 +144,8 @@ def describe(spark: SparkSession, name: str) -> Table:
 def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], list[str]]) -> tuple[Table, list[Table]]:
     """Return a table and other tables of its database.
 
-    `others(database, table)` returns the names of the other tables; missing tables are left out. All tables are
-    described in one call if the session can do that.
+    `others(database, table)` returns the names of the other tables; missing tables are left out. If the session can
+    describe many tables in one call, one call describes all of them. Raises NotFound, as `describe` does.
     """
     from pyspark.errors import AnalysisException
 
@@ -195,7 +192,7 @@ def _describe_elsewhere(spark: SparkSession, catalog: str, database: str, table:
 def describe_many(spark: SparkSession, database: str, names: Sequence[str]) -> list[Table]:
     """Return the tables of these names that exist.
 
-    All tables are described in one call if the session can do that.
+    If the session can describe many tables in one call, one call describes all of them.
     """
     return _with_stores(spark).describe(spark, database, names, view="") if names else []
 
@@ -229,9 +226,9 @@ def table_of(spark: SparkSession, described: Any) -> Table:
 
 
 def _with_stores(spark: SparkSession) -> Metastore:
-    """Return the metastore of a session, and use the session's store settings.
+    """Return the metastore of a session, and use the session's store settings from now on.
 
-    From now on, this process uses these store settings, because callers read the files of the tables they look up.
+    Callers then read the files of the tables that they have looked up.
     """
     session_settings.use_stores(spark)
     return of(spark)
@@ -253,8 +250,8 @@ def forget_files(spark: SparkSession, table: Table) -> None:
 def refresh_files(spark: SparkSession, table: Table) -> None:
     """Make the session list the files of a table again.
 
-    In a classic session, existing DataFrames of the table also read the new files, as they do after an INSERT of the
-    session. After `forget_files`, existing DataFrames would always read the earlier files.
+    In a classic session, existing DataFrames of the table also read the new files, as after an INSERT of the session.
+    After `forget_files`, existing DataFrames would keep reading the earlier files.
     """
     of(spark).refresh_files(spark, table)
 

@@ -1,10 +1,10 @@
 """Decide whether Spark shows a session the unchanged rows of a table.
 
 Code that reads files without Spark's plans must check this first: builds, `estimate`, `verify` and the Python
-functions. Authorizers, such as Ranger's for Spark, are rules of Spark's analyzer and optimizer. Such rules refuse a
-plan, or put a row filter or masks above the scan of a table. So the check has Spark optimize the table's scan, and
-requires that the result is a mere scan. Whether other programs have added rules is determined once per session; without
-such rules, Spark is not called.
+functions. Authorizers, such as Ranger's for Spark, are rules of Spark's analyzer and optimizer. Such a rule refuses a
+plan, or puts a row filter or masks above the scan of a table. The check has Spark optimize the table's scan, and
+requires that the result is a mere scan. Whether other programs have added rules is determined once per session; if
+there are none, the check is skipped.
 
 `metastore/jvm_settings` enforces the settings of a server that its sessions must not undo. docs/guide/security.md
 explains all this to administrators.
@@ -50,11 +50,10 @@ def only_spark_reads(spark: SparkSession) -> bool:
 
 
 def why_raw_values_hidden(spark: SparkSession, base: Table, columns: Sequence[str]) -> str:
-    """Return why raw values would be hidden from this session.
+    """Return why Spark would hide raw values of these columns from the session.
 
-    The reason is a row filter or a mask. Return "" if there is neither. `columns` are the columns to read. If `columns`
-    is empty, all columns are checked. Only rules that other programs added to Spark can hide values, so without such
-    rules Spark is not called.
+    The reason is a row filter or a mask; "" if there is none. If `columns` is empty, all columns are checked. Only
+    rules of other programs can hide values, so without such rules Spark is not called.
     """
     from pyspark.errors import PySparkException
 

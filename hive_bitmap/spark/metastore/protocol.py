@@ -1,7 +1,4 @@
-"""The protocol of the metastores.
-
-The protocol has the operations that read and change databases, tables and partitions.
-"""
+"""The protocol of the metastores: reading and changing databases, tables and partitions."""
 
 from __future__ import annotations
 
@@ -21,9 +18,9 @@ DEFAULT_KEY = "EXISTS_DEFAULT"  # field metadata where Spark stores a column's v
 
 
 def columns_of(schema: Mapping[str, Any]) -> list[Column]:
-    """Return the columns of a Spark schema in JSON form.
+    """Return the columns of a Spark schema in JSON form, with the types CHAR and VARCHAR.
 
-    The types CHAR and VARCHAR are restored.
+    Spark keeps these two types in the metadata of a string column.
     """
     from pyspark.sql.types import StructType
 
@@ -71,9 +68,9 @@ class Metastore(Protocol):
     def describe(self, spark: SparkSession, database: str, names: Sequence[str], view: str) -> list[Table]:
         """Return those tables among `names` that exist in a database.
 
-        Return no tables for an unknown database. `view` is the name of a temporary view that would hide the first of
-        `names`; "" if no view can hide it. If there is a temporary view of this name, only the view is returned. Tables
-        of a kind that Spark does not support, such as the index tables of Hive 2, are left out.
+        `view` is the name of a temporary view that would hide the first of `names`; "" if no view can hide it. If this
+        view exists, only the view is returned. Left out are tables of a kind that Spark does not support, such as the
+        index tables of Hive 2. An unknown database has no tables.
         """
 
     def names_like(self, spark: SparkSession, database: str, pattern: str) -> list[str]:
@@ -89,11 +86,11 @@ class Metastore(Protocol):
         """
 
     def create_table(self, spark: SparkSession, table: Table) -> bool:
-        """Create an external table.
+        """Create an external table; return False if a table or view of that name exists.
 
-        Return False if a table or view of that name exists. The table gets the columns, location and properties of
-        `table`. Its comment is the value of the property `comment`. The new table belongs to the `owner` of `table`. If
-        this owner is "", or if the session cannot choose an owner, the new table belongs to the session's user.
+        The table gets the columns, location and properties of `table`. Its comment is the value of the property
+        `comment`. It belongs to the `owner` of `table`, or to the session's user if the owner is "" or the session
+        cannot choose one.
         """
 
     def drop_table(self, spark: SparkSession, name: str, *, if_exists: bool, purge: bool) -> None:
@@ -116,16 +113,16 @@ class Metastore(Protocol):
     ) -> None:
         """Set `properties` of a table, then unset the properties with the names `unset`.
 
-        All `properties` are set in one change of the metastore. A name in `unset` is ignored if `table` does not have
-        this property.
+        All `properties` are set in one change of the metastore. Names in `unset` that are not properties of `table`
+        are ignored.
         """
 
     def change(self, spark: SparkSession, table: Table, changes: Changes) -> bool:
         """Apply a batch of changes.
 
-        Return whether all of the `added` partitions were added by this call. A partition that exists already is not
-        added again. Partitions are moved in one change of the metastore if the session can do that. Moved partitions
-        lose their statistics. Afterwards the session lists the table's files again.
+        Return whether this call has added all of the `added` partitions; a partition that exists already is left as it
+        is. Partitions are moved in one change of the metastore if the session can do that. Moved partitions lose their
+        statistics. Afterwards the session lists the table's files again.
         """
 
     def forget_files(self, spark: SparkSession, table: Table) -> None:

@@ -130,8 +130,8 @@ class SqlMetastore:
     def _move(self, spark: SparkSession, verbatim: SparkSession, table: Table, changes: Changes) -> None:
         """Move partitions one by one, first the `vacated` partitions.
 
-        `verbatim` is a session that takes partition values verbatim. In this order a reader may miss rows for a moment,
-        but never sees rows twice.
+        A reader may miss rows for a moment, but never sees rows twice. `verbatim` is a session that takes partition
+        values verbatim.
         """
         still_to_move = {
             values: folder for values, folder in changes.moved.items() if folder != changes.vacated.get(values)

@@ -1,8 +1,8 @@
-"""Execute a plan by our own tasks.
+"""Execute a plan in tasks of this package.
 
-Our tasks return rows, counts, or offsets for readers of compact indexes. `superset` reads rows, or makes Spark skip
-files. `aggregates` counts in the index. Each task checks that the file that it opens is the planned file. `file_set`
-checks the files of a plan before the plan is executed.
+`superset` reads rows, or makes Spark skip files; `read_task` is what a task does. `aggregates` counts rows in the
+index. Each task checks that the file that it opens is the planned file. `file_set` compares the files of a plan with
+the current ones before the plan is executed.
 """
 
 __all__ = ["aggregates", "file_set", "read_task", "superset"]

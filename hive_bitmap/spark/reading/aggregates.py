@@ -1,7 +1,7 @@
 """Count the rows that satisfy a predicate from the index alone.
 
-Rows are counted in total or by key. Spark counts the files whose current version is not in the index. Fingerprints are
-compared when the rows are counted, not only when the query is planned.
+Rows are counted in total or by key. Files whose current version is not in the index are left to Spark. Fingerprints
+are compared when the rows are counted, not only when the query is planned.
 """
 
 from __future__ import annotations
@@ -82,11 +82,12 @@ _Tallied: TypeAlias = "_Tally | _NotCounted"
 class _Counted:
     """The counts from the index, and the files that it cannot count.
 
-    `uncounted` are the lookups of the indexed files that cannot be counted. These files have to be read, and so have
-    the `whole_files` of the LookupResults. If the counts are `enough` for the query, no file has to be read.
+    `counts` has each key once, and COUNT. `uncounted` are the lookups of the indexed files that cannot be counted.
+    These files have to be read, and so have the `whole_files` of the LookupResults, unless the counts are `enough` for
+    the query.
     """
 
-    counts: pa.Table  # the keys, each once, and COUNT
+    counts: pa.Table
     uncounted: list[Lookup]
     enough: bool = False
 
@@ -104,12 +105,12 @@ def known_counts(
 ) -> tuple[tuple[pa.Table, ...], frozenset[Place]] | None:
     """Count each grouping set of a prepared request from the index.
 
-    `changed` are files that have changed since they were looked up, and are not counted. Return the counts, and the
-    files that they do not cover, which have to be read. There is a table for each grouping set. A table has the
-    grouping columns and `count` (int64), with a row for each combination of values that occurs. If the request has
-    measures, their stored columns follow. If the request has `summaries`, the table for a column of many values may be
-    a summary of the column (`key_merge.summary`). If the request has `top`, such a table may have only a few groups,
-    among them the groups that `top` asks for.
+    Files in `changed` have changed since the lookup, and are not counted. Return a table for each grouping set, and
+    the files that the tables do not cover, which have to be read. A table has the grouping columns and `count`
+    (int64), with a row for each combination of values that occurs. If the request has measures, their stored columns
+    follow. If the request has `summaries`, the table for a column of many values may be a summary of the column
+    (`key_merge.summary`). If the request has `top`, a table may have only some groups, among them the groups that
+    `top` asks for.
 
     Return None if Spark has to count all files, for example because a store fails or the keys take too much memory.
     Keys that take too much memory are recorded (`answer_size.remember_too_large`), so the next request for them fails
@@ -163,7 +164,7 @@ def _counts_by_set(
         available -= nbytes(set_counts.counts) if keys else 0
     unknown = [set_counts.unknown(results) | changed for set_counts in counted]
     if len(set(unknown)) > 1 or (len(counted) > 1 and unknown[0]):
-        return None  # these files would be read once for each set, and may change in between
+        return None  # Spark would read these files once for each set, and they may change in between
     to_read = frozenset[Place]() if counted[0].enough else unknown[0]
     fingerprints = [
         fingerprint
@@ -180,7 +181,7 @@ def _counts_by_set(
 def _counts_of_set(
     spark: SparkSession, request: Request, plan: Plan, reading: Reading, limit: int, changed: frozenset[Place]
 ) -> _Counted | None:
-    """Return the counts from the index, and the uncounted files.
+    """Count one grouping set from the index; return also the files that it cannot count.
 
     Files in `changed` are not counted. Return None if Spark has to count all files. Raises TooLarge if the keys take
     more than `limit` bytes.
@@ -340,7 +341,7 @@ def _among(lookup: Lookup, reading: Reading, places: frozenset[Place]) -> Flags:
 def _confirmed(lookup: Lookup) -> Flags:
     """Return for each file of a lookup whether it is unchanged since it was indexed.
 
-    In a store with tags, no request is needed: the listing that was just compared has shown that the file is unchanged.
+    A file with a tag needs no request: the listing with its current tag has just been compared.
     """
     if pc.all(pc.not_equal(lookup.described["etag"], ""), min_count=0).as_py():
         return np.ones(len(lookup.unit.paths), bool)
@@ -358,10 +359,10 @@ def _restricted(lookup: Lookup, files: Flags) -> list[Lookup]:
 
 
 def _by_partition(lookup: Lookup, rows: Longs, reading: Reading, schema: pa.Schema) -> pa.Table:
-    """Count the selected rows of a lookup in each partition.
+    """Count the selected rows of a lookup in each partition, or in total.
 
-    `rows` has the number of selected rows of each file of the lookup. The result has the schema of an answer without
-    data columns: all keys are partition columns. Without keys, the result is the total.
+    `rows` has the number of selected rows of each file. `schema` is that of the answer. Its keys are all partition
+    columns; if it has no keys, the result is the total.
     """
     if len(schema) == 1:
         return pa.table({COUNT: [int(rows.sum())]}, schema=schema)
@@ -375,9 +376,9 @@ def _by_partition(lookup: Lookup, rows: Longs, reading: Reading, schema: pa.Sche
 def _complete(keys: pa.Table, reading: Reading, schema: pa.Schema) -> pa.Table:
     """Return the counts of a lookup in the schema of the answer.
 
-    `keys` has the counts by data columns. If it also has the column GROUP, this column has the number of each row's
-    partition, and the partition columns of the result are filled in by this number. Keys may be repeated in the result,
-    because several partitions may have the same values.
+    `keys` has the counts by data columns, and may have the column GROUP with the number of each row's partition; then
+    the values of the partition columns are filled in. Several partitions may have the same values, so keys may be
+    repeated.
     """
     lowered = keys.rename_columns([name.lower() for name in keys.column_names])
     values = reading.constants.take(lowered[GROUP].combine_chunks()) if GROUP in lowered.column_names else lowered
@@ -394,7 +395,8 @@ def _tally_all(
     """Count the keys of each lookup, in the driver or in tasks.
 
     `count` counts the keys of one lookup. The driver counts if little of the index of the columns `keys` has to be
-    read. Only few tasks run at a time, because each task may return as many keys as its memory limit allows.
+    read. Otherwise only few tasks run at a time, because each of them may return as many keys as the memory limit
+    allows.
     """
     if not lookups or index_bytes(lookups, keys) <= DRIVER_INDEX_BYTES:
         yield from map(count, lookups)

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 class FileSet:
     """The files that a plan relies on, beyond what Spark itself checks.
 
-    Spark lists the files of a SerDe table only at execution, so planning lists the files itself. For such a table,
-    `partitions` are all partitions of the table, and `read` has the partitions that the plan reads, with their files.
-    For other tables, `partitions` is None. `opened` are the indexed files that tasks of the plan open. Spark may have
-    listed these files long before it planned, and a task that finds a changed file can only fail.
+    Spark lists the files of a SerDe table only at execution, so planning lists them itself. For such a table,
+    `partitions` are all partitions of the table, and `read` are the partitions that the plan reads, with their files.
+    For other tables, `partitions` is None. `opened` are the indexed files that tasks of the plan open. They are
+    compared before the tasks run, because a task that finds a changed file can only fail.
     """
 
     base: Table

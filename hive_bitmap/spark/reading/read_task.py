@@ -1,8 +1,8 @@
 """Read selected rows of base files in a task.
 
-A file is read only in the version that a build has opened before, because C++ that reads a damaged footer may end the
-process. If a file was replaced after it was planned, changes while it is read, or no longer exists, the query fails
-with FileChanged rather than miss rows.
+A task reads a file only in the version that a build has opened before, because a damaged footer may crash the C++ code
+that reads it. If a file was replaced or deleted after planning, or changes while it is read, the query fails with
+FileChanged rather than miss rows.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ BlockRows = list[tuple[int, npt.NDArray[np.int64] | None]]  # a block's number i
 
 @dataclass(frozen=True, kw_only=True)
 class ReadTask:
-    """The input of one task: the blocks to read, in order.
+    """The input of one task: the blocks whose selected rows it reads, in order.
 
-    The task reads the selected rows of these blocks. `pieces` are parts of the files of `lookups`. `columns` are read
-    from the files. `constants` has a row of partition values for each partition of the lookups. `names` are the columns
-    of the result in their order. With `check_only` the task reads no rows, and only checks that the files are unchanged
-    since planning.
+    `pieces` are the blocks, as parts of the files of `lookups`. `columns` are read from the files. `constants` has a
+    row of partition values for each partition of the lookups. `names` are the columns of the result in their order.
+    `matching_keys` has the keys for which the leaves that only Spark evaluates are TRUE. With `check_only` the task
+    reads no rows, and only checks that the files are unchanged since planning.
     """
 
     format: str
@@ -74,9 +74,9 @@ def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def bytes_at_once(task: ReadTask) -> int:
-    """Return how many bytes a task decodes at once, at most.
+    """Return the most bytes that a task decodes at once.
 
-    Raise FileChanged if a file has changed since it was planned, and Undecodable.
+    Raise FileChanged if a file has changed since it was planned, and Undecodable if a file cannot be decoded.
     """
     most = 0
     for fingerprint in task.fingerprints.values():
@@ -154,12 +154,12 @@ class _Reader:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of all pieces in order.
 
-        Raise FileChanged if a file has another version than the planned version.
+        Raise FileChanged if a file is not the planned version.
         """
         needed = [piece for piece in self.task.pieces if self._rows(piece)]
         files_to_read = {(piece.lookup, piece.file) for piece in needed}
         for file, fingerprint in self.task.fingerprints.items():
-            if file not in files_to_read:  # it may have selected rows by now
+            if file not in files_to_read:  # if the file has changed, it may have selected rows now
                 _require_planned(fingerprint, self.listed)
         together = self._read_together(needed)
         if together is not None:
@@ -182,10 +182,10 @@ class _Reader:
         return self.task.lookups[piece.lookup].partitions[piece.file]
 
     def _buffered_rows(self, piece: Piece) -> float:
-        """Return how many rows are held in memory if a piece is read side by side with others.
+        """Return how many rows of a piece are held in memory if it is read beside others.
 
-        The rows are held until all rows before them are yielded. The number is infinite if the file of the piece must
-        be read alone, so that the piece is not read with others.
+        The rows are held until all rows before them are yielded. The result is infinite if the file of the piece has
+        to be read alone.
         """
         return float(self._rows(piece)) if self._fingerprint(piece).tagged else math.inf
 
@@ -267,9 +267,8 @@ def _require_unchanged(fingerprint: Fingerprint) -> None:
 def _listed(fingerprints: Sequence[Fingerprint]) -> dict[str, FileStatus]:
     """List the folders of files that have a tag, if this saves requests.
 
-    Return the status of each listed file, by path; files of folders that are not listed are missing. Without a listing,
-    each file takes a request. Listing saves requests if a folder has several files. It also saves requests for many
-    folders, which may be listed together.
+    Return the status of each listed file, by path. Without a listing, each file takes a request. A listing saves
+    requests if a folder has several files, or if there are so many folders that they may be listed together.
     """
     counts = Counter(fingerprint.path.rpartition("/")[0] for fingerprint in fingerprints if fingerprint.tagged)
     folders = [folder for folder, files in counts.items() if files > 1 or len(counts) >= stores.MANY_FOLDERS]
@@ -277,10 +276,7 @@ def _listed(fingerprints: Sequence[Fingerprint]) -> dict[str, FileStatus]:
 
 
 def are_unchanged(fingerprints: Sequence[Fingerprint]) -> bool:
-    """Return whether all files are unchanged since they were planned.
-
-    Raise StoreError.
-    """
+    """Return whether all files are unchanged since they were planned; raise StoreError."""
     listed = _listed(fingerprints)
     return all(map_parallel(lambda fingerprint: _matches(fingerprint, listed), fingerprints))
 

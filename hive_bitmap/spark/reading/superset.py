@@ -1,11 +1,10 @@
 """Read the rows of a plan, or a superset of them.
 
-Our own tasks read the rows. If only Spark can read the files of the table, Spark's own reader reads them, and skips the
-splits that have no selected block. The query that uses the rows applies the predicate: the index prunes, the engine
-decides.
+Our own tasks read the rows. If only Spark can read the files of the table, Spark's own reader reads them, and skips
+the splits that have no selected block. In both cases the query applies the predicate to the rows.
 
-Splits are skipped in sessions with a JVM. The partitions of the physical plan are Hadoop's splits, and Spark's
-`PartitionPruningRDD` drops those that no selected block touches.
+Splits are skipped only in classic sessions. The partitions of the physical plan are Hadoop's splits, and Spark's
+`PartitionPruningRDD` drops those without a selected block.
 """
 
 from __future__ import annotations
@@ -77,9 +76,9 @@ class Ranges:
 def pruned_splits(spark: SparkSession, frame: DataFrame, results: LookupResults, *, always: bool) -> DataFrame | None:
     """Restrict a query to splits that may hold selected rows.
 
-    `frame` is a query over the table without a shuffle. Splits of files that were not looked up remain. Returns None if
-    a partition of the plan is not a split, if there are more than MOST_SPLITS, or, unless `always` is set, if nearly
-    all bytes would remain.
+    `frame` is a query over the table without a shuffle. Splits of files that were not looked up are kept. Returns None
+    if a partition of the plan is not a split, if there are more than MOST_SPLITS, or if nearly all bytes would be
+    kept. With `always`, the last reason does not matter.
     """
     from pyspark.sql import DataFrame as Frame
 
@@ -146,11 +145,11 @@ def _ranges(results: LookupResults) -> Mapping[str, Ranges]:
 
 
 def schema_of(spark: SparkSession, name: str, base: Table, settings: Mapping[str, str]) -> StructType:
-    """Return the schema of `spark.table(name)`.
+    """Return the schema of `spark.table(name)`; `base` is that table in the metastore.
 
-    `base` is that table in the metastore. Spark caches tables. If another session has altered the table, Spark's cached
-    schema differs from the metastore's schema, and Spark is made to read the table again. The result is cached while
-    `base` and the settings stay the same, because analysing a table takes as long as planning a small query.
+    Spark caches tables. If its schema differs from that of the metastore, because another session has altered the
+    table, Spark is made to read the table again. The result is cached while `base` and the settings stay the same,
+    because analysing a table takes as long as planning a small query.
     """
     key = (base.database, base.name)
     cached = _seen.get(spark, key, catalog.INDEX_CACHE_SECONDS)
@@ -175,7 +174,7 @@ def split_rows(spark: SparkSession, request: Request, prepared: Prepared) -> Dat
     """
     reading = prepared.reading
     if reading is None or reading.resolved.base.partition_columns:
-        return None  # the splits are chosen here, so conditions of the query on partitions would not prune them
+        return None  # the splits would be fixed before Spark prunes partitions by the query's conditions
     return _engine_splits(spark, request, reading, _columns(spark.table(request.table), request))
 
 

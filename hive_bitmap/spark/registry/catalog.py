@@ -58,10 +58,10 @@ _listeners: dict[Callable[[], None], None] = {}  # called when indexes change; a
 class Index:
     """An existing index: its definition and its current index table.
 
-    `table` is the index table as the metastore describes it. `problem` says why queries cannot use the index and how to
-    repair it. It is "" if queries can use the index. An index that is not `trusted` is not rebuilt either, because its
-    root may be another user's folder. `copies` are the definitions in other trusted tables that claim to be this index.
-    `unusable_key` says why a query cannot use one of several keys; "" if it can use all.
+    `table` is the index table as the metastore describes it. `problem` says why queries cannot use the index and how
+    to repair it; "" if queries can use the index. An index that is not `trusted` is not rebuilt either, because its
+    root may be another user's folder. `copies` are the definitions in other trusted tables that claim to be this
+    index. `unusable_key` says why a query cannot use one of several keys of the index; "" if it can use all.
     """
 
     definition: Definition
@@ -83,8 +83,8 @@ class Index:
 class _IndexTables:
     """The tables that may be index tables.
 
-    The tables in `defined` have a definition. The tables in `damaged` have lost their definition. `_written` has, by
-    table name, the indexes found in the files of damaged tables that have been read so far.
+    Tables in `defined` have a definition; tables in `damaged` have lost it. `_written` caches, by table name, the
+    indexes found in the files of damaged tables.
     """
 
     defined: tuple[Index, ...]
@@ -116,9 +116,8 @@ class _IndexTables:
 def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tuple[Table, list[Index]]:
     """Return a table and all indexes on it, sorted by index name.
 
-    Raise NotFound for an unknown table. The index tables may come from a cache and be up to `seconds` old. An old state
-    is safe: an older generation is as correct as the current generation, because base files are compared with their
-    fingerprints. The base table is never cached.
+    The index tables may come from a cache and be up to `seconds` old; the base table is never cached. Old index tables
+    are safe, because base files are compared with their fingerprints. Raise NotFound for an unknown table.
     """
     key, version = metastore.split_name(spark, name), _index_tables.version
     cached = _index_tables.get(spark, key, seconds)
@@ -189,9 +188,9 @@ def problem_of(spark: SparkSession, base: Table, definition: Definition) -> str:
 
 
 def _former(index: Index) -> str:
-    """Return the problem of an index in a former format.
+    """Return the problem of an index in an older format, which queries no longer read.
 
-    Queries no longer read such an index. Return "" for the current format.
+    Return "" for the current format.
     """
     name, version = index.definition.name, index.definition.version
     return (
@@ -253,8 +252,8 @@ def metastore_errors() -> tuple[type[Exception], ...]:
 def indexes_of_database(spark: SparkSession, database: str) -> list[Index]:
     """Return all indexes whose index table or base table is in a database.
 
-    The indexes are sorted by base table and index name. Index tables may have any name. An unknown database has no
-    indexes. If a table of the database points at the index table of another table, that index is not added.
+    The indexes are sorted by base table and index name. Index tables may have any name. A pointer alone does not make
+    an index part of the database. An unknown database has no indexes.
     """
     indexes = ((index, index.definition) for index in _distinct(with_copies(spark, tables_around(spark, database))))
     return [
@@ -287,9 +286,8 @@ def indexed_tables(spark: SparkSession, database: str | None, *, all_databases: 
 def with_copies(spark: SparkSession, tables: Sequence[Table]) -> list[Index]:
     """Return the index of each index table of some databases.
 
-    `tables` are all tables of these databases. The base table of an index may be in another database; its name is then
-    taken from the definition of the index. Several index tables may claim to be the same index; then the result has an
-    item for each of these tables.
+    `tables` are all tables of these databases. The base table of an index may be in another database; the definition
+    of the index names it. If several index tables claim to be the same index, the result has an item for each of them.
     """
     base_names = {name for table in tables if (name := trust.base_named(table))}
     bases = described(spark, base_names - set(map(_name, tables)))
@@ -359,7 +357,7 @@ def slots_of(spark: SparkSession, table: Table, seconds: float = 0) -> dict[int,
 def segments(spark: SparkSession, index: Index, seconds: float = 0) -> list[str]:
     """Return the folders of an index's published segments, oldest first.
 
-    The slots may be cached for up to `seconds`. The result is empty for an index in a former format.
+    The slots may be cached for up to `seconds`. The result is empty for an index in an older format.
     """
     if index.definition.is_former:
         return []
@@ -409,8 +407,8 @@ def changing() -> Iterator[None]:
 def clear_caches() -> None:
     """Clear the caches of index tables and slots, and then call the listeners.
 
-    The caches are cleared first, because listeners set a new version, and a question with the new version must not get
-    the old state.
+    Listeners set a new version for the JVM's questions. The caches are cleared before, so that no question with the
+    new version gets the old state.
     """
     session_cache.clear(_index_tables, _slots)
     for listener in tuple(_listeners):
@@ -439,11 +437,10 @@ def at(table: Table, root: str) -> Index | None:
 
 
 def _distinct(indexes: Iterable[Index]) -> list[Index]:
-    """Return each index once.
+    """Return each index once, sorted by base table and index name.
 
-    The indexes are sorted by base table and index name. If several tables claim to be the same index, a trusted table
-    wins over an untrusted one. Next, an EXTERNAL table wins, because builds create EXTERNAL tables. Last, the first
-    table by name wins.
+    If several tables claim to be the same index, a trusted table is preferred, then an EXTERNAL one, because builds
+    create EXTERNAL tables, then the first one by name.
     """
 
     def rank(index: Index) -> tuple[bool, bool, str, str]:

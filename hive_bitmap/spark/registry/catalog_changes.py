@@ -130,8 +130,8 @@ def move(spark: SparkSession, index: Index, changed: Definition) -> None:
 def point_to(spark: SparkSession, base: Table, added: set[str], removed: set[str]) -> None:
     """Add and remove names of index tables in a base table's POINTER property.
 
-    No other property of a base table is ever written. Other builds write the property too, so it is read and written
-    again until it is right.
+    No other property of a base table is ever written. Other builds write this property too, so it is written and read
+    again until it has the intended names.
     """
     if not added and not removed:
         return

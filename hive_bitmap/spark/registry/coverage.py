@@ -1,7 +1,7 @@
 """Determine the partitions that an index covers.
 
-An index covers the partitions that satisfy its WHERE. WHERE is a condition on the partition columns. Spark evaluates
-WHERE over the partition values, so that WHERE means the same as in a query.
+An index covers the partitions that satisfy its WHERE, a condition on the partition columns. Spark evaluates it over
+the partition values, so it means the same as in a query.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Hints for queries that read a table without its indexes.
+"""Explain why a query reads a table without its indexes.
 
 Indexes may belong to the table's former name, or to a table whose folder is read by its path. Hints are computed only
-when a query is explained, because finding them takes all index tables of a database.
+when a query is explained, because they need all index tables of a database.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ MOST_INDEXES = 1000  # most indexes of a database that are examined
 def of_former_name(spark: SparkSession, table: str) -> str:
     """Return a hint if `table` may be a renamed table that had an index.
 
-    A hint is returned if an index remains whose base table is missing, and whose columns are all in `table`. It names
-    the missing table and how to attach the index. Return "" if there is no such index.
+    There is a hint if the base table of some index is missing, and `table` has all columns of that index. The hint
+    names the missing table and how to attach the index. Return "" if there is no such index.
     """
     try:
         base = metastore.describe(spark, table)
@@ -70,9 +70,9 @@ def _hint(table: Table) -> str:
 
 
 def _definitions(spark: SparkSession, database: str) -> list[Definition]:
-    """Return the definitions of a database's indexes whose index tables have default names.
+    """Return definitions of a database's indexes whose index tables have default names.
 
-    At most MOST_INDEXES tables are looked at.
+    At most MOST_INDEXES tables are examined.
     """
     names = metastore.names_like(spark, database, index_table_name("*", "*", "*"))[:MOST_INDEXES]
     return [index.definition for index in catalog.among(metastore.describe_many(spark, database, names))]

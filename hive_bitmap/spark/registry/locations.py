@@ -1,7 +1,7 @@
-"""Determine the root of an index.
+"""Choose and check the root of an index.
 
-The root is LOCATION or the default root. It must be apart from all folders of tables and of other indexes. Readers of a
-table that lies at, above or below the root would take shards for rows, or fail at a folder.
+The root is LOCATION or the default root. It must not overlap the folder of a table or of another index: readers of a
+table at, above or below the root would take shards for rows, or fail at a folder.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def with_root(spark: SparkSession, definition: Definition, location: str | None)
 
 
 def with_roots(spark: SparkSession, definitions: Sequence[Definition], location: str | None) -> list[Definition]:
-    """Give definitions an id and a `root` each.
+    """Give each definition an id and a `root`.
 
-    The index tables of the definitions are in one database. The root is the folder of an index's generations. It is
-    `location` or, if that is None, a new folder under `default_folder`; the name of a new folder ends with a
-    part of the id. Raises AlreadyExists for a root that overlaps the root of another index (`overlap`). Raises
-    InvalidProperty for a root that overlaps the folder of a table of any database, and for a `location` without the
-    host or bucket that its scheme needs. `require_apart_from` checks the partitions of the base table.
+    The root is the folder of an index's generations: `location`, or if that is None, a new folder in `default_folder`,
+    whose name ends with a part of the id. The index tables of the definitions are in one database. Raises
+    AlreadyExists for a root that overlaps the root of another index (`overlap`). Raises InvalidProperty for a root
+    that overlaps the folder of a table of any database, and for a `location` without the host or bucket that its
+    scheme needs. Partitions of the base table are not checked here, but by `require_apart_from`.
     """
     identified = [replace(definition, id=roots.new_id()) for definition in definitions]
     if location is None:
@@ -76,14 +76,14 @@ def require_apart_from(base: Table, definitions: Iterable[Definition], folders: 
 def any_elsewhere(spark: SparkSession, definitions: Sequence[Definition]) -> bool:
     """Return whether the root of any of these indexes belongs to another metastore.
 
-    This metastore is then a copy of the other metastore.
+    If so, this metastore is a copy of the other one.
     """
     this_metastore = metastore_id(spark)
     return any(roots.is_elsewhere(definition, this_metastore) for definition in definitions)
 
 
 def require_own(spark: SparkSession, base: Table, definition: Definition) -> None:
-    """Require that builds of an existing index have made its root.
+    """Require that an existing index may use its root.
 
     Raise Unsupported if other programs or other indexes have made the root. A missing root is accepted if a new index
     could get this root: the build will then make the folder.
@@ -205,9 +205,9 @@ def _places_of(spark: SparkSession, database: str, *, fresh: bool) -> dict[str, 
 def _require_apart(spark: SparkSession, root: str, location: str, own_definition: Definition | None = None) -> None:
     """Require that a folder overlaps no folder of an index or table.
 
-    Nor may it lie around the folder of a database. `root` is the folder, and `location` is its name in the message. If
-    `own_definition` is given, its index and index table are not checked. Raise AlreadyExists for the folder of an
-    index, and InvalidProperty for other folders.
+    Nor may it contain the folder of a database. `root` is the folder, and `location` is its name in the message. The
+    index and index table of `own_definition` are not checked. Raise AlreadyExists for the folder of an index, and
+    InvalidProperty for other folders.
     """
     here = stores.canonical(root)
     for database in metastore.database_names(spark):

@@ -37,9 +37,8 @@ def by_base(spark: SparkSession, base: Table) -> Judge:
 def by_database(spark: SparkSession, tables: Sequence[Table]) -> Judge:
     """Return a function that judges the index tables of a database, as in `by_base`.
 
-    `tables` are all tables of the database, and the base tables that its index tables have in other databases. An index
-    table without a definition may index any table that fits its name. It is trusted if it is trusted for one of these
-    tables.
+    `tables` are all tables of the database, and the base tables of its index tables in other databases. An index table
+    without a definition may belong to several base tables; it is trusted if one of them makes it trusted.
     """
     by_name = {(table.catalog, table.database, table.name): table for table in tables}
 
@@ -59,8 +58,8 @@ def by_database(spark: SparkSession, tables: Sequence[Table]) -> Judge:
 def base_named(table: Table) -> tuple[str, str] | None:
     """Return the database and the name of an index table's base table.
 
-    Return None if the properties name no table, or a table in another catalog. Index tables on a table in another
-    catalog lie in the session catalog's database of the same name.
+    Return None if the properties name no table. A table in another catalog has its index tables in the session
+    catalog's database of the same name; None is returned for it, too.
     """
     base_name = table.properties.get(f"{PREFIX}table", "") if has_properties(table) else ""
     database, _, name = base_name.partition(".")
