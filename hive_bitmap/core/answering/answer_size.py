@@ -2,7 +2,7 @@
 
 The driver holds the keys of an answer, as rows of the JVM. The number of keys is known only after counting. So planning
 estimates the number from the manifests and from a sample, which is a row group of the index. Counting (`tally`) stops
-when the keys exceed the limit. The excess is remembered, and Spark answers the query from then on.
+when the keys exceed the limit. `remember_too_large` records this, and Spark answers the query from then on.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ ROW_BYTES = 128  # memory of a row in the JVM, without its values; the same as i
 
 
 class _Sample(NamedTuple):
-    """Figures of the first rows of a shard.
+    """The number and size of the keys in the first row group of a shard.
 
-    `share` is the number of keys per row: 1 if no two rows have the same key. `width` is the mean size of a key in
-    bytes.
+    `share` is the number of keys per index row: 1 if no two rows have the same key. `width` is the mean size of a key
+    in bytes.
     """
 
     share: float
@@ -49,9 +49,9 @@ class TooLarge(Unsupported):
 
 
 def nbytes(keys: pa.Table) -> int:
-    """Return the size of an answer in bytes, as its limit counts it.
+    """Return the size of an answer in bytes, to compare with its limit.
 
-    `keys` has a row for each key, with the number of its rows. ROW_BYTES are added for each row of `keys`.
+    `keys` has a row for each key, with the key's count. ROW_BYTES are added for each row of `keys`.
     """
     return int(keys.nbytes) + ROW_BYTES * keys.num_rows
 

@@ -46,7 +46,7 @@ class CountPrices:
     merged_bitmap: float = 3.0e-7  # to read an index row, and to compare its bitmap with the selected rows
     spark_row: float = 3.0e-7  # for Spark to group a row by one of many keys, beyond reading it
     answer_start: float = 0.03  # to request an answer, and to convert it to rows
-    in_memory: float = 0.1  # share of the usual time that data already in memory takes
+    in_memory: float = 0.1  # factor for the time of data that is already in memory
     deleted_rows: float = 1.0e-3  # to read which rows of a file are deleted, besides waiting for the store
 
 
@@ -86,8 +86,8 @@ def count_cost(
     seconds Spark waits for the store of the files. `extremes` are the columns (in lower case) of which only the
     smallest and the largest key are needed. `mergeable` are the columns (in lower case) of which not all groups are
     needed: if `top` is None, a summary is enough, otherwise the groups that `top` describes. If `measures` is not 0,
-    partial aggregates of that many columns are added up by key. If `keys` are the columns of `group_summary`, it says
-    what is enough.
+    partial aggregates of that many columns are added up by key. `group_summary` has the two columns for which a summary
+    of each group is enough; None if there are no such columns.
     """
     if are_enough(lookups, keys, extremes):
         opened = sum(len(lookup.unit.parts[keys[0]].shards) for lookup in lookups)

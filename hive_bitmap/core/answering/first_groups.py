@@ -1,7 +1,7 @@
 """Choose the groups that come first by their numbers of rows or by a sum, without holding all groups.
 
-Of sums, Spark must be able to prove that none overflows, also of the groups that are left out. The proof compares a
-bound of each group's sums with a limit (`Measure.java`). So the group with the largest bound is kept for each sum.
+Spark must be able to prove that no sum overflows, not even in a group that is left out. The proof compares a bound of
+each group's sums with a limit (`Measure.java`). So the group with the largest bound is kept for each sum.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Top:
 
     `first` says which groups are needed: those with the most rows, those with the fewest rows, or any groups. `ties`
     orders groups that have equally many rows: by the smallest key first, by the largest key first, or in any order. If
-    `sum` is the name of a column, its sum takes the place of the number of rows. Groups without a sum may come before
-    all others or after them.
+    `sum` is the name of a column, groups are chosen by the sum of this column instead of their number of rows. The
+    query may sort groups whose sum is NULL before or after all others.
     """
 
     rows: int
@@ -122,10 +122,11 @@ def first_by_sum(merged: Iterable[pa.Table], top: Top, field: pa.Field, aggregat
 
 
 def bounds(aggregate: Aggregate, groups: pa.Table) -> pa.Array:
-    """Return for each group a bound for the absolute value of the sum of any of its values.
+    """Return an upper bound of the absolute value of each group's partial sums.
 
-    If no value is negative, or none positive, this is the sum itself; otherwise the number of values times the largest
-    absolute value. `groups` has the stored columns of the aggregates, and no sum is NULL if its count is above 0.
+    A partial sum adds any of the group's values. If all values have the same sign, the bound is the absolute value of
+    the group's sum; otherwise it is the number of values times the largest absolute value. `groups` has the stored
+    columns of the aggregates. A sum may be NULL only if its count is 0.
     """
     assert aggregate.column is not None
     digits = scale(aggregate.column)
@@ -147,7 +148,7 @@ def _decimal(values: pa.Array, digits: int) -> pa.Array:
 
 
 def _ends(groups: pa.Table, top: Top) -> pa.Table:
-    """Return the first groups of those that tie, in ascending order of their keys."""
+    """Return the `top.rows` groups to keep of groups that tie and are sorted by key."""
     return groups.slice(max(groups.num_rows - top.rows, 0)) if top.ties == "largest" else groups.slice(0, top.rows)
 
 

@@ -1,7 +1,8 @@
-"""Summarize a column for each group of another, without holding all pairs of keys.
+"""Summarize a column for each group of another column, without holding all pairs of keys.
 
-For `count(DISTINCT b) .. GROUP BY a`, an index with both columns has sorted keys: the keys of all shards are merged by
-the first column, so all rows of a pair of keys come together. Of each group, only a summary is kept.
+An example is `count(DISTINCT b) .. GROUP BY a`. The shards of an index with both columns are sorted. So the keys of all
+shards can be merged by the first column, which brings the rows of each pair of keys together. Only a summary of each
+group is kept.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from hive_bitmap.core.selecting.key_matches import MatchingKeys
 from hive_bitmap.core.selecting.lookup_units import Longs
 from hive_bitmap.errors import CorruptIndex
 
-MOST_PAIRS = 1 << 23  # most index rows: those of one key of the first column are in memory at a time
+MOST_PAIRS = 1 << 23  # most index rows: all rows of one key of the first column are in memory at once
 HELD_ROWS = 1 << 16  # rows of groups that are collected before they are added up
 _GROUP, _LOW, _HIGH, _NULLS = "group", "low", "high", "nulls"
 _ADDED = [(_LOW, "min"), (_HIGH, "max"), (COUNT, "sum"), (DISTINCT, "sum"), (_NULLS, "sum")]
@@ -34,9 +35,9 @@ _ADDED = [(_LOW, "min"), (_HIGH, "max"), (COUNT, "sum"), (DISTINCT, "sum"), (_NU
 
 @dataclass(frozen=True, kw_only=True)
 class GroupSummary:
-    """The only things that a query needs: a summary of `column` for each value of `group`.
+    """The two columns of a query that needs only a summary of `column` for each value of `group`.
 
-    A summary has the smallest and the largest value, and how many rows, NULLs and distinct values there are.
+    A summary has the smallest and the largest value, and the numbers of rows, NULLs and distinct values.
     """
 
     group: str
@@ -51,9 +52,9 @@ class GroupSummary:
 def is_summarized(lookups: Sequence[Lookup], keys: Sequence[str], needed: GroupSummary | None) -> bool:
     """Return whether to summarize groups by merging the keys of all shards.
 
-    This is so if `keys` (in lower case) are the columns of `needed`, if one index has them and all columns of the
-    predicates, sorted by one of them, and if there are more than FEW_KEYS pairs. No row may be deleted, and the shards
-    and their rows may not be too many.
+    The following must hold. `keys` (in lower case) are the columns of `needed`. One index has these columns and all
+    columns of the predicates, and its shards are sorted by one of `keys`. There are more than FEW_KEYS pairs of keys,
+    at most MOST_SHARDS shards, and at most MOST_PAIRS index rows. No row is deleted.
     """
     if needed is None or set(keys) != set(needed.columns) or len(keys) != 2 or not lookups:
         return False
@@ -75,11 +76,12 @@ def is_summarized(lookups: Sequence[Lookup], keys: Sequence[str], needed: GroupS
 def group_summaries(
     lookups: Sequence[Lookup], needed: GroupSummary, matching_keys: MatchingKeys, limit: int
 ) -> pa.Table:
-    """Summarize a column for each group of another.
+    """Summarize a column for each group of another column.
 
     The lookups must satisfy `is_summarized`. The result has up to three rows for each group: for the smallest key, the
-    largest key, and NULL. Its columns are those of `needed`, COUNT and DISTINCT, which are as in `key_merge.summary`,
-    but add up for each group. Raises TooLarge if the groups take more than `limit` bytes, and CorruptIndex.
+    largest key, and NULL. Its columns are the columns of `needed`, COUNT and DISTINCT. As in `key_merge.summary`, only
+    the sums of COUNT and DISTINCT are right, here over the rows of a group. Raises TooLarge if the groups take more
+    than `limit` bytes, and CorruptIndex.
     """
     first = _first(lookups, needed)
     if first is None:
@@ -100,7 +102,7 @@ def group_summaries(
 
 
 def _first(lookups: Sequence[Lookup], needed: GroupSummary) -> str | None:
-    """Return by which column all shards are sorted; None if it is none of those of `needed`. Raises CorruptIndex."""
+    """Return the column of `needed` by which all shards are sorted; None if there is none. Raises CorruptIndex."""
     for name in needed.columns:
         parts = [lookup.unit.parts[name] for lookup in lookups]
         if all(shards.is_sorted_by(*shard, part.key.name) for part in parts for shard in part.shards):
@@ -109,7 +111,10 @@ def _first(lookups: Sequence[Lookup], needed: GroupSummary) -> str | None:
 
 
 class _Pairs:
-    """The pairs of keys in the files of one lookup, with their counts; each row must be counted once."""
+    """The pairs of keys in the files of one lookup, with their counts.
+
+    Each row must be counted once, which `require_complete` checks at the end.
+    """
 
     def __init__(self, lookup: Lookup, names: Sequence[str], matching_keys: MatchingKeys) -> None:
         self._lookup, self._names, self._matching_keys = lookup, names, matching_keys
@@ -135,7 +140,7 @@ class _Pairs:
 
 
 def _sums(pairs: pa.Table, group: str, column: str) -> pa.Table:
-    """Add up pairs of keys, each of which occurs once: a row for each group, with the columns of _ADDED."""
+    """Return a row for each group of `pairs`, with the columns of _ADDED; each pair of keys must occur once."""
     keys, counts = pairs[column], pairs[COUNT]
     present = keys.is_valid()
     none = pa.scalar(0, pa.int64())
@@ -155,7 +160,7 @@ def _added(sums: Sequence[pa.Table]) -> pa.Table:
 
 
 def _rows(sums: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the rows of the summaries: for the smallest key, the largest key and NULL of each group."""
+    """Return up to three rows for each group: for its smallest key, its largest key and NULL."""
     one, zero = pa.scalar(1, pa.int64()), pa.scalar(0, pa.int64())
     many = pc.greater(sums[DISTINCT], one)
     low = [sums[_GROUP], sums[_LOW], pc.subtract(sums[COUNT], pc.if_else(many, one, zero)),

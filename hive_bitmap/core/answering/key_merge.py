@@ -56,10 +56,10 @@ DISTINCT = "distinct keys"  # the last column of a summary
 def is_merged(lookups: Sequence[Lookup], keys: Sequence[str], columns: Collection[str], top: Top | None = None) -> bool:
     """Return whether to count keys by merging the keys of all shards.
 
-    Keys are merged if there are more than FEW_KEYS of them, or if any groups will do. The caller needs only a summary
-    of each of `columns`, or the groups `top`; None for `top` means that no groups are needed. Keys are not merged if
-    `keys` (in lower case) is not a single column of `columns`, if a row of the files is deleted, or if the shards or
-    rows are too many. Unless any groups will do, all shards must also be sorted by the key.
+    Keys are merged if there are more than FEW_KEYS of them, or if the query accepts any groups. The caller needs only
+    the groups `top`; if `top` is None, it needs only a summary of each of `columns`. Keys are not merged if `keys` (in
+    lower case) is not a single column of `columns`, or if a row of the files is deleted. Unless the query accepts any
+    groups, all shards must be sorted by the key, and there must not be too many shards or rows.
     """
     if len(keys) != 1 or keys[0] not in columns or not lookups or any(any(lookup.deletes) for lookup in lookups):
         return False
@@ -142,8 +142,8 @@ def some_groups(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys
 
     The lookups must satisfy the conditions of `merged_counts`; `matching_keys` and the columns of the result are as
     there. The keys are in any order. Reading stops once there are enough groups: COUNT is at least 1, but may lack
-    matching rows that were not read. Raises the errors of `merged_counts`; but rows that were not counted once are
-    noticed only in the lookups that were read to the end.
+    matching rows that were not read. Raises the errors of `merged_counts`. Whether each row was counted once is checked
+    only for the lookups that were read to the end.
     """
     field = lookups[0].unit.parts[key].key.with_name(key)
     taken = pa.schema([field, (COUNT, pa.int64())]).empty_table()

@@ -180,11 +180,10 @@ def _all_sums(
 
 
 def _unknown(stored: pa.Table, aggregates: Sequence[Aggregate], rows: Longs) -> Flags:
-    """Return for each index row whether the stored count of any aggregated column is NULL.
+    """Return for each index row whether the values of an aggregated column are unknown.
 
-    The values of the column are then unknown.
-
-    `rows` has the number of base rows of each index row. Raises CorruptIndex if a stored count exceeds this number.
+    They are unknown if the stored count of the column is NULL. `rows` has the number of base rows of each index row.
+    Raises CorruptIndex if a stored count exceeds this number.
     """
     unknown = np.zeros(stored.num_rows, bool)
     for aggregate in aggregates:

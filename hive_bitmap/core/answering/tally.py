@@ -286,9 +286,9 @@ class _DeletedRows:
         return counts
 
     def require_found(self, *, all: bool) -> None:
-        """Require that `of` has counted each deleted row once.
+        """Raise CorruptIndex unless `of` has counted each deleted row once.
 
-        If `all` is false, `of` may have missed some deleted rows. Raises CorruptIndex.
+        If `all` is false, `of` may have counted only some of the deleted rows.
         """
         require_complete(self._counted, self._expected, exact=all)
 

@@ -1,6 +1,6 @@
 """Compute the aggregates of a block again, for `verify`.
 
-Here, sums are always computed in 256 bits. A build (`index.aggregate_columns`) uses 256 bits only for large values.
+Sums are always computed in 256 bits here; a build (`index.aggregate_columns`) uses 256 bits only for large values.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Longs = npt.NDArray[np.int64]
 def expected_aggregate(aggregate: Aggregate, base: Longs, index: Longs, values: pa.ChunkedArray | None) -> pa.Array:
     """Return the aggregate that each index row of a block should hold.
 
-    Keys are given by numbers. `base` has the number of the key of each base row of the block. `index` has the number of
-    the key of each index row of the block. `values` has the value of the aggregated column in each base row; None for
-    `count(*)`. The aggregate of a key without base rows is NULL.
+    Keys are numbered. `base` has the key number of each base row of the block, and `index` the key number of each index
+    row of the block. `values` has the value of the aggregated column in each base row; None for `count(*)`. The
+    aggregate of a key without base rows is NULL.
     """
     column, function = aggregate.column, aggregate.function
     if column is None or values is None:
@@ -41,8 +41,8 @@ def wrong_aggregates(aggregate: Aggregate, expected: pa.Array, found: pa.Array, 
     """Return the positions of the index rows with a wrong aggregate.
 
     `stored` are the index rows. `found` has the stored value of the aggregate in each row, and `expected` the right
-    value. A build that cannot read a column stores NULL for all aggregates of the column, also for the column's count.
-    Such a NULL is not wrong.
+    value. A build that cannot read a column stores NULL for all aggregates of the column, including its count. Such a
+    NULL is not wrong.
     """
     right = pc.fill_null(pc.equal(expected, found), False).to_numpy(zero_copy_only=False)
     if aggregate.column is None:

@@ -2,9 +2,9 @@
 
 Each block of each unchanged file is compared. A shard is sorted by key, so the index rows of a block are scattered over
 the whole shard. A first pass over the shard finds the block of each index row, and how many bytes the index rows of
-each block take. Each further pass over the shard collects the index rows of some consecutive blocks, about PASS_BYTES
-at most. So memory is bounded, and most shards are read only twice. Aggregates of whole files (AGGREGATE) are compared
-after the blocks, in passes of the same size.
+each block take. Each further pass over the shard collects about PASS_BYTES of index rows, those of some consecutive
+blocks. So memory is bounded, and most shards are read only twice. For an AGGREGATE index, the aggregates of whole files
+are compared after the blocks, in passes of the same size.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from hive_bitmap.core.indexing.staged_values import ReadOptions
 from hive_bitmap.errors import CorruptIndex, FileChanged, Undecodable
 
 Longs = npt.NDArray[np.int64]
-PASS_BYTES = 128 << 20  # index rows collected in one pass; a task holds up to three copies of them
+PASS_BYTES = 128 << 20  # bytes of index rows collected in one pass; a task holds up to three copies of them
 
 
 @dataclass(frozen=True)
 class ShardItem:
     """Work item of a task: one shard and its base files according to the manifest.
 
-    `index` is the position of the shard's index among the indexes that this run compares.
+    `index` is the position of the shard's index among the indexes to compare.
     """
 
     index: int
@@ -50,8 +50,8 @@ class ShardItem:
 class ShardAudit:
     """The result of comparing a shard.
 
-    `files`, `blocks` and `rows` (of the base table) count what was compared. `stale` counts files that changed after
-    the files were listed. `index` has the value of `ShardItem.index`.
+    `files`, `blocks` and `rows` are the numbers of compared base files, blocks and base rows. `stale` is the number of
+    files that changed after they were listed. `index` has the value of `ShardItem.index`.
     """
 
     index: int
@@ -65,8 +65,8 @@ class ShardAudit:
 def audit_shard(item: ShardItem) -> ShardAudit:
     """Compare a shard with its base files.
 
-    Wrong, missing and damaged data is reported in the result, never raised. Raise StoreError if the store fails: such a
-    failure is not a problem of the index.
+    Wrong, missing and damaged data is reported in the result, never raised. Raise StoreError if the store fails, which
+    is not a problem of the index.
     """
     bases = [open_base(indexed_file, item.read_options) for indexed_file in item.files]
     problems = Problems()
@@ -186,10 +186,11 @@ def _gather(
     start: int,
     end: int,
 ) -> Callable[[int], pa.Table]:
-    """Read the index rows of the blocks, or files, from `start` to before `end`.
+    """Read the index rows of the blocks from `start` to before `end`, and group them by block.
 
-    `row_groups` yields the index rows, with this schema. `blocks_of` returns the number of the block, or file, of each
-    index row (`_block_finder`). Return a function from the number of a block to its index rows.
+    `row_groups` yields the index rows in the schema `schema`. `blocks_of` returns the number of the block of each index
+    row (`_block_finder`). Return a function from the number of a block to its index rows. Files may take the place of
+    blocks.
     """
     parts, numbers = [schema.empty_table()], [np.zeros(0, np.int64)]
     for _, rows in row_groups():

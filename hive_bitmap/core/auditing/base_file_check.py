@@ -27,13 +27,13 @@ COMPARED, STALE, DAMAGED = "compared", "stale", "damaged"
 class RecordedFile:
     """A base file according to the manifest.
 
-    `fresh` says whether a listing shows the file unchanged. `spark_only` are the columns, by their names in the table,
-    whose values only Spark reads correctly. `nested` are the marks of the nested columns (`core/nested_types`).
-    `bounds` maps a column, named as by `manifest.bounded_column`, to its bounds in the form of `Bounds.numbers`.
+    `fresh` says whether the file is unchanged according to a listing. `spark_only` are the names of the columns whose
+    values only Spark reads correctly. `nested` are the marks of the nested columns (`core/nested_types`). `bounds` maps
+    the names of columns (`manifest.bounded_column`) to bounds in the form of `Bounds.numbers`.
 
     If the columns of the table have changed since the file was indexed, `spark_only` and `nested` are None, and
-    `bounds` is empty. If the manifest does not record the marks, `nested` is None; if it does not record the bounds,
-    `bounds` is empty. Values that are None or missing are not compared with the file.
+    `bounds` is empty. If an older build did not record marks, `nested` is None; if it did not record bounds, `bounds`
+    is empty. Values that are None or missing are not compared with the file.
     """
 
     fingerprint: Fingerprint
@@ -46,10 +46,10 @@ class RecordedFile:
 
 @dataclass
 class BaseFile:
-    """A base file while it is compared.
+    """A base file during the comparison.
 
-    `blocks` are the blocks of the file; if the file is not compared, the blocks in the manifest. `state` is COMPARED,
-    STALE (the file has changed since it was indexed), or DAMAGED (the file or its shard cannot be read).
+    `blocks` are the blocks of the file or, if the file is not compared, the blocks in the manifest. `state` is
+    COMPARED, STALE (the file has changed since it was indexed), or DAMAGED (the file or its shard cannot be read).
     """
 
     indexed_file: RecordedFile
@@ -78,7 +78,7 @@ def recorded_blocks(row: Mapping[str, Any]) -> Blocks:
 
 
 def recorded_bounds(row: Mapping[str, Any]) -> dict[str, Sequence[int]]:
-    """Return the bounds in a manifest row of schema FILES, as `RecordedFile` has them."""
+    """Return the bounds in a manifest row of schema FILES, in the form of `RecordedFile.bounds`."""
     names, numbers, count = row["bounded"] or (), row["bounds"] or (), 3 * len(row["rows"])
     return {name: numbers[at * count : (at + 1) * count] for at, name in enumerate(names)}
 

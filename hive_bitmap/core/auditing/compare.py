@@ -4,8 +4,8 @@ Every row must be in the bitmap of its key, and in no other bitmap. Stored bitma
 and nothing is encoded again, so that errors of the encoder are found. The distinct keys are numbered. For each binary
 digit of these numbers, two unions of bitmaps are computed: one of the bitmaps whose key number has the digit 0, and one
 of the bitmaps whose key number has the digit 1. Each union must equal the set of rows whose key number has this digit.
-A row that is in a wrong bitmap, in two bitmaps or in no bitmap makes a union wrong for at least one digit. The
-comparison takes log2(keys) decodings of each bitmap, and memory for two bitmaps for each digit.
+A row that is in a wrong bitmap, in two bitmaps or in no bitmap makes a union wrong for at least one digit. With k keys,
+each bitmap is decoded log2(k) times, and two unions for each digit are in memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hive_bitmap.errors import CorruptBitmap
 MOST_MESSAGES = 20
 Longs = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
-_LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}  # the values of a block may exceed 2 GiB
+_LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}  # for blocks with more than 2 GiB of values
 
 
 @dataclass
@@ -64,13 +64,12 @@ def compare_block(
     stored: pa.Table,
     aggregated: Mapping[Column, pa.ChunkedArray] = NO_VALUES,
 ) -> Problems:
-    """Return the problems of the stored rows of one block.
+    """Compare the stored index rows of one block with its base rows, and return the problems.
 
     `keys` holds the indexed columns of all rows of the block, as `Format.key_columns` reads them. `stored` holds the
-    rows of the index table for the block, one for each key in any order. The schema of `stored` is
-    `shard.built_schema`, without `_cardinality` if cardinalities are unknown; only BITMAP has bitmaps and aggregates of
-    blocks. `aggregated` holds the aggregated columns that can be read. Aggregates of other columns are not compared.
-    Problems are returned, not raised.
+    index rows of the block, one for each key in any order. The schema of `stored` is `shard.built_schema`, without
+    `_cardinality` if cardinalities are unknown, and without bitmaps and aggregates for types other than BITMAP.
+    `aggregated` holds the aggregated columns that can be read. Aggregates of other columns are not compared.
     """
     names = definition.column_names
     base, index = _numbers([keys[name] for name in names], [stored[name] for name in names], key_fields(definition))
@@ -91,7 +90,7 @@ def compare_block(
 def block_aggregates(
     definition: Definition, keys: pa.Table, aggregated: Mapping[Column, pa.ChunkedArray] = NO_VALUES
 ) -> pa.Table:
-    """Return the keys of a block, each once, with the aggregates that they should have.
+    """Return the distinct keys of a block with their expected aggregates.
 
     The arguments are as in `compare_block`. The aggregates of columns that are not in `aggregated` are NULL.
     """
@@ -115,10 +114,10 @@ def block_aggregates(
 def compare_file(
     definition: Definition, blocks: Sequence[pa.Table], stored: pa.Table, unread: Collection[Column]
 ) -> Problems:
-    """Return the problems of the aggregates of one file in an AGGREGATE index.
+    """Compare the stored aggregates of one file in an AGGREGATE index, and return the problems.
 
-    `blocks` has the `block_aggregates` of each of its blocks, and `stored` the rows of the index table for the file.
-    `unread` are aggregated columns that could not be read in some block; their aggregates are not compared.
+    `blocks` has the `block_aggregates` of each block of the file, and `stored` the index rows of the file. `unread` are
+    aggregated columns that could not be read in some block; their aggregates are not compared.
     """
     names, problems = definition.column_names, Problems()
     rows = pa.concat_tables(blocks).combine_chunks()
@@ -163,8 +162,8 @@ def _numbers(
 def _compare_keys(problems: Problems, base: Longs, index: Longs, keys: pa.Table, stored: pa.Table) -> None:
     """Report keys of the block that do not have exactly one stored row.
 
-    Stored rows with other keys are reported, too. Reports are added to `problems`. `base` and `index` have the number
-    of the key of each base row and each stored row (`_numbers`).
+    Stored rows whose key is not in the block are reported, too. Reports are added to `problems`. `base` and `index`
+    have the key number of each base row and each stored row (`_numbers`).
     """
     count = int(max(base.max(initial=-1), index.max(initial=-1))) + 1
     rows, copies = np.bincount(base, minlength=count), np.bincount(index, minlength=count)
@@ -191,8 +190,8 @@ def _compare_cardinalities(
 ) -> None:
     """Report each cardinality that is not the number of rows of its key.
 
-    `base` and `index` have the number of the key of each base row and each stored row (`_numbers`). Reports are added
-    to `problems`. A wrong cardinality would make counts wrong: counts are answered from cardinalities alone.
+    `base` and `index` have the key number of each base row and each stored row (`_numbers`). Reports are added to
+    `problems`. A wrong cardinality would make counts wrong, which are answered from cardinalities alone.
     """
     rows = np.bincount(base, minlength=int(index.max(initial=-1)) + 1)[index]
     wrong = np.flatnonzero((cardinality.fill_null(-1).to_numpy() != rows) & (rows > 0))
@@ -232,10 +231,10 @@ def _compare_aggregates(
 def _add_wrong(
     problems: Problems, aggregate: Aggregate, expected: pa.Array, stored: pa.Table, names: Sequence[str], place: str
 ) -> None:
-    """Report each stored value of an aggregate that is not the expected one.
+    """Report each stored value of an aggregate that differs from the expected value.
 
-    `expected` has an item for each row of `stored`. `names` are the key columns. `place` says of what the aggregate is:
-    of a block or a file.
+    `expected` has an item for each row of `stored`. `names` are the key columns. `place` is "block" or "file", for the
+    message.
     """
     found = stored[aggregate.field.name].combine_chunks()
     wrong = wrong_aggregates(aggregate, expected, found, stored)
@@ -251,12 +250,11 @@ def _add_wrong(
 def _compare_rows(
     problems: Problems, definition: Definition, columns: Sequence[pa.Array], base: Longs, index: Longs, stored: pa.Table
 ) -> None:
-    """Report base rows that are missing from the right bitmap, or are in a wrong one.
+    """Report base rows that are missing from the bitmap of their key, or are in another bitmap.
 
-    The right bitmap of a row is that of its key. `columns` are the stored bitmaps. `base` and `index` have the number
-    of the key of each base row and each stored row (`_numbers`). Reports are added to `problems`. A row that is in no
-    bitmap is reported only if its key has a stored row. If the key has no stored row, `_compare_keys` reports the key.
-    Raise CorruptBitmap for a stored bitmap that does not fit the block.
+    `columns` are the stored bitmaps. `base` and `index` have the key number of each base row and each stored row
+    (`_numbers`). Reports are added to `problems`. A row that is in no bitmap is reported only if its key has a stored
+    row; otherwise `_compare_keys` reports the key. Raise CorruptBitmap for a stored bitmap that does not fit the block.
     """
     nbytes = (len(base) + 7) // 8
     digits = max(1, int(max(base.max(initial=0), index.max(initial=0))).bit_length())
@@ -299,10 +297,7 @@ def _bits(packed: Bytes, rows: int) -> npt.NDArray[np.bool_]:
 
 
 def _first(numbers: Longs, count: int) -> Longs:
-    """Return where each number from 0 to `count` - 1 first occurs in `numbers`.
-
-    Item i of the result is the position of the first i in `numbers`; -1 if i does not occur.
-    """
+    """Return the first position in `numbers` of each number from 0 to `count` - 1; -1 if it does not occur."""
     first = np.full(count, -1, np.int64)
     first[numbers[::-1]] = np.arange(len(numbers))[::-1]
     return first

@@ -49,7 +49,7 @@ class StoredShard:
 class OpenShard:
     """A shard that is being read.
 
-    `cardinalities` (int32) has the cardinality of each row of the shard. It is None without bitmaps, and if the
+    `cardinalities` (int32) has the cardinality of each row of the shard. It is None if the index has no bitmaps or the
     cardinalities are unreadable.
     """
 
@@ -64,15 +64,15 @@ class OpenShard:
 
     @property
     def _of_blocks(self) -> Definition:
-        """The definition of the index, without the aggregates of AGGREGATE, which are not those of blocks."""
+        """The definition of the index, without aggregates for an AGGREGATE index, which aggregates whole files."""
         definition = self.stored.definition
         return replace(definition, aggregates=()) if definition.counts_files else definition
 
     def row_groups(self) -> Iterator[tuple[int, pa.Table]]:
         """Yield the number and the rows of each row group, in order.
 
-        The rows have the schema `schema`. There is one row for each key and block: a stored row of COMPACT or AGGREGATE
-        has many blocks, and is expanded to many rows. Raise CorruptIndex.
+        The rows have the schema `schema`. There is one row for each key and block: a stored row of a COMPACT or
+        AGGREGATE index, which has a list of blocks, is expanded to one row for each block. Raise CorruptIndex.
         """
         before = 0  # rows of the row groups before this one
         for group in range(self.file.num_row_groups):
@@ -84,7 +84,7 @@ class OpenShard:
             yield group, _expanded(rows).select(self.schema.names) if OFFSETS.name in rows.column_names else rows
 
     def rows_of_files(self) -> Iterator[tuple[int, pa.Table]]:
-        """Yield the number and the rows of each row group as they are stored, without bitmaps.
+        """Yield the number and the stored rows of each row group of a shard without bitmaps.
 
         The rows have the schema `compact_schema`. Raise CorruptIndex.
         """
@@ -105,8 +105,8 @@ class OpenShard:
     def check_statistics(self, problems: Problems, group: int, rows: pa.Table) -> None:
         """Report keys outside the statistics of their row group.
 
-        `rows` are the rows of the row group with the number `group`. A lookup skips a row group if the statistics rule
-        out the keys it looks for, so it would miss a key outside the statistics. Raise CorruptIndex.
+        `rows` are the rows of the row group with the number `group`. Lookups skip row groups by their statistics, so
+        they would miss such a key. Raise CorruptIndex.
         """
         with _reading(f"shard {self.stored.path}"):
             for number, name in enumerate(self.stored.definition.column_names):

@@ -1,4 +1,4 @@
-"""The definition and the storage of an index.
+"""Define an index, and read and write its files.
 
 An index is stored in segments. A segment has a manifest and shards, and never changes after it is published. `lookup`
 reads keys and bitmaps of a shard. Building, querying and checking indexes share the modules of this package.

@@ -1,11 +1,11 @@
-"""The aggregates of an index: which partial aggregates its rows hold, their names, and how a block's are computed.
+"""Define and compute the partial aggregates that an index stores.
 
 An index may store, for each key and block, the count, sum, minimum and maximum of other columns. With the text
 `count(*), sum(amount)` the index table has the columns `_count_of_all`, `_sum_of_amount` and so on. The column names
 follow Hive's AGGREGATE index. docs/format.md specifies the columns.
 
-In Arrow and numpy, a sum that overflows wraps silently, also a sum of decimals. So the type for adding values is chosen
-by the number of values and by the largest value: it can hold the sum of any selection of the rows.
+In Arrow and numpy, sums wrap silently when they overflow, even sums of decimals. So the type for adding values is
+chosen by the number of values and by the largest value: it can hold the sum of any selection of the rows.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ FUNCTIONS = ("sum", "count", "min", "max")
 ALL = "all"  # Hive's name for `*` in the name of a column
 SUMMED = ("tinyint", "smallint", "int", "bigint", "decimal")
 COMPARED = (*SUMMED, "date")  # types of which a minimum and a maximum are stored
-SUM_DIGITS = 38  # of the decimal that holds a sum
-_DECIMALS = {"float": "decimal(9,2)", "double": "decimal(18,2)"}  # what to use instead
+SUM_DIGITS = 38  # digits of the decimal that holds a sum
+_DECIMALS = {"float": "decimal(9,2)", "double": "decimal(18,2)"}  # types to use instead of floats
 _EXAMPLE = "count(*), sum(amount), min(amount)"
 Values: TypeAlias = "pa.Array | pa.ChunkedArray"
-WIDEST_DIGITS = 76  # of a decimal in 256 bits
+WIDEST_DIGITS = 76  # digits of a decimal in 256 bits
 _KEY, _VALUE, _ADDED, _LOST = "key", "value", "added", "lost"
 
 
@@ -75,9 +75,9 @@ class Aggregate:
 class Measure:
     """A column that a query aggregates, with the functions that the answer needs.
 
-    `column` is its name as in the query. `functions` are some of FUNCTIONS, in their order. `count` is always among
-    them, because it shows whether an index knows the values. With `may_be_key`, the answer may also come from an index
-    that has the column as a key.
+    `column` is the name of the column in the query. `functions` are some of FUNCTIONS, in the order of FUNCTIONS. They
+    always include `count`, which shows whether an index knows the values. With `may_be_key`, the answer may also come
+    from an index that has the column as a key.
     """
 
     column: str
@@ -85,7 +85,7 @@ class Measure:
     may_be_key: bool = False
 
     def __str__(self) -> str:
-        """Return the aggregates to store for the measure, as in the property of an index."""
+        """Return the aggregates that an index should store for the measure, as text of its property."""
         extremes = [function for function in self.functions if function in ("min", "max")]
         functions = ["sum"] if "sum" in self.functions else extremes or ["count"]
         return ", ".join(f"{function}({self.column})" for function in functions)
@@ -151,13 +151,13 @@ def _malformed(text: str) -> InvalidProperty:
 
 
 def resolve(table: Table, keys: Sequence[Column], text: str, *, counts_rows: bool = False) -> tuple[Aggregate, ...]:
-    """Return the aggregates that a text defines for an index with these keys, in the order of their columns.
+    """Return the aggregates that a text defines, in the order of their columns.
 
-    Each aggregated column also gets its count. A column with a sum also gets its minimum and maximum, which prove that
-    no sum overflows. With `counts_rows`, `count(*)` is always among the aggregates. The count of a key, as in Hive's
-    examples of AGGREGATE, is stored as `count(*)`. Raise InvalidProperty for a malformed text, and NotFound for an
-    unknown column. Raise Unsupported for a column that does not support the function, and for a name that the index
-    table has already.
+    `keys` are the keys of the index. Each aggregated column also gets its count. A column with a sum also gets its
+    minimum and maximum, which prove that no sum overflows. With `counts_rows`, `count(*)` is always among the
+    aggregates. The count of a key, as in Hive's examples of AGGREGATE, is stored as `count(*)`. Raise InvalidProperty
+    for a malformed text, and NotFound for an unknown column. Raise Unsupported for a column that does not support the
+    function, and for a name that the index table has already.
     """
     where = f"table {table.full_name}"
     functions: dict[str, set[str]] = {}
@@ -228,12 +228,12 @@ def _require_distinct(table: Table, keys: Sequence[Column], aggregates: Sequence
 def partials(
     aggregates: Sequence[Aggregate], codes: npt.NDArray[Any], rows: npt.NDArray[np.int64], values: Values | None
 ) -> list[pa.Array]:
-    """Return each aggregate's value for each of the k keys of a block.
+    """Compute the aggregates of one column for each key of a block.
 
-    All aggregates are of one column, and `values` has this column's value for each of the n rows of the block. If the
-    values are unknown, `values` is None, and all aggregates are NULL. `codes` (n) has the number of each row's key, and
-    `rows` (k) the number of rows of each key. The arrays of the result are in the order of the keys' numbers, and have
-    the types of `Aggregate.field`. A sum that does not fit its type is NULL.
+    With n rows and k keys, `values` (n) has the column's value in each row of the block. If the values are unknown,
+    `values` is None, and all aggregates are NULL. `codes` (n) has the key number of each row, and `rows` (k) the number
+    of rows of each key. Return an array (k) for each aggregate, in the order of the key numbers, with the type of
+    `Aggregate.field`. A sum that does not fit its type is NULL.
     """
     if aggregates and aggregates[0].column is None:
         return [pa.array(rows, pa.int64()) for _ in aggregates]
@@ -250,11 +250,11 @@ def partials(
 
 
 def merged(aggregates: Sequence[Aggregate], rows: pa.Table, groups: npt.NDArray[np.int64]) -> pa.Table:
-    """Merge the partial aggregates of rows that belong to the same group.
+    """Merge the partial aggregates of each group of rows.
 
-    `rows` has the stored columns of the aggregates, among others. `groups` has the number of each row's group: 0, 1 and
-    so on, in ascending order. The result has the stored columns, and a row for each group. If the values of a column
-    are unknown in one row of a group, they are unknown in the group. If a sum does not fit in one row of a group, it is
+    `rows` has at least the stored columns of the aggregates. `groups` has the number of each row's group: 0, 1 and so
+    on, in ascending order. The result has the stored columns, and a row for each group. If the values of a column are
+    unknown in one row of a group, they are unknown in the group. If a sum does not fit in one row of a group, it is
     NULL in the group.
     """
     columns: dict[str, Values] = {_KEY: pa.array(groups)}
@@ -299,7 +299,7 @@ def summable(values: Values, rows: int) -> Values:
         wide = values.cast(pa.int64())
         if _largest(wide, rows) < 1 << 63:
             return wide
-        return wide.cast(pa.decimal128(SUM_DIGITS, 0))  # rows are fewer than 2**32, so 2**95 suffices
+        return wide.cast(pa.decimal128(SUM_DIGITS, 0))  # fewer than 2**32 rows below 2**63: sums are below 2**95
     scale = values.type.scale
     if _largest(values, rows) <= 10 ** (SUM_DIGITS - scale) - 1:
         return values
@@ -307,7 +307,7 @@ def summable(values: Values, rows: int) -> Values:
 
 
 def fitting(results: pa.Array, type: pa.DataType) -> pa.Array:
-    """Return the results in the stored type; NULL for a sum of more than SUM_DIGITS digits."""
+    """Cast results to the stored type; a sum of more than SUM_DIGITS digits becomes NULL."""
     if pa.types.is_decimal256(results.type):
         bound = pa.scalar(Decimal(10 ** (SUM_DIGITS - type.scale)), results.type)
         results = pc.if_else(pc.less(pc.abs(results), bound), results, pa.scalar(None, results.type))
@@ -315,10 +315,10 @@ def fitting(results: pa.Array, type: pa.DataType) -> pa.Array:
 
 
 def _largest(values: Values, rows: int) -> int:
-    """Return an upper bound for the sum of any selection of these values.
+    """Return an upper bound for the absolute value of the sum of any selection of values.
 
-    The bound is a whole number, and holds for the absolute value of the sum. `rows` is the number of values.
+    The bound is a whole number. `rows` is the number of values.
     """
     low, high = (int(bound.as_py() or 0) for bound in pc.min_max(values).values())
-    fraction = 0 if pa.types.is_integer(values.type) else 1  # `int` cuts off what follows the point
+    fraction = 0 if pa.types.is_integer(values.type) else 1  # `int` cuts off the digits after the decimal point
     return (max(-low, high) + fraction) * rows

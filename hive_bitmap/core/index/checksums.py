@@ -1,8 +1,8 @@
-"""CRC-32 checksums of all files of a generation.
+"""Write and check the CRC-32 checksums of all files of a generation.
 
 The checksums keep a flipped bit from changing an answer. Parquet has checksums of its pages, but not of page headers
 and footers, and a flipped bit in a footer can crash the process inside Arrow. Therefore `_manifest/checksums` (JSON)
-holds a list of checksums for each file name. A file of the manifest or of cardinalities has one checksum. A shard has a
+holds a list of checksums for each file name. A manifest file or cardinality file has one checksum. A shard has a
 checksum for its footer, then a checksum for each column chunk, row group by row group. A generation without
 `_manifest/checksums` is not checked.
 
@@ -67,8 +67,8 @@ def _bytes(by_name: Mapping[str, Sequence[int]]) -> int:
 def of_generation(folder: str) -> Mapping[str, Sequence[int]]:
     """Return the checksums of the files of a generation, by file name.
 
-    They never change, so they are cached. Raises FileNotFoundError if there are no checksums, and OSError if they are
-    not JSON.
+    They never change, so they are cached. Raises FileNotFoundError if there are no checksums, and OSError if they
+    cannot be read.
     """
     try:
         by_name = json.loads(stores.read_immutable(f"{folder}/{FOLDER}/{NAME}"))
@@ -170,7 +170,7 @@ def _footer(source: pa.NativeFile) -> bytes:
 
 
 def _chunks(metadata: pq.FileMetaData) -> list[tuple[int, int]]:
-    """Return start and size of the bytes that Arrow reads of each column chunk."""
+    """Return the range (start, size) of the bytes that Arrow reads of each column chunk."""
     chunks = []
     for ordinal in range(metadata.num_row_groups):
         group = metadata.row_group(ordinal)

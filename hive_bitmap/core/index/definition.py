@@ -1,4 +1,4 @@
-"""The definition of an index, stored as TBLPROPERTIES of its index table.
+"""Define an index, and store its definition as TBLPROPERTIES of its index table.
 
 The definition has the columns, type, encoding and so on. The default name of an index table is
 `<db>__<table>_<index>__`, as in Hive. By default, the index table is in the database of the base table. Planning relies
@@ -40,11 +40,11 @@ FORMER_VERSIONS = {
     "delta": "2",
     "iceberg": "2",
 }  # by `source`; indexes of these versions are found, replaced and deleted, but not used
-AGGREGATES = "aggregates"  # a feature, and the property that it is about
+AGGREGATES = "aggregates"  # a feature, and the property of the same name
 EXPRESSIONS = "expressions"  # a feature: keys that are expressions
 FEATURES = frozenset({AGGREGATES, EXPRESSIONS})  # the `hive_bitmap.features` that this version supports
 PREFIX = "hive_bitmap."
-POINTER = PREFIX + "index_tables"  # property of a base table: comma-separated index tables that are not found by name
+POINTER = PREFIX + "index_tables"  # property of a base table: a comma-separated list of index tables
 INDEX_DATABASE = PREFIX + "index_database"  # a setting of sessions, and a property of index tables
 TYPES = ("BITMAP", "COMPACT", "AGGREGATE")
 OWN_PROPERTIES = (
@@ -58,11 +58,11 @@ OWN_PROPERTIES = (
     AGGREGATES,
 )
 REFRESH_INTERVAL = "30 seconds"
-BY_NAME = -1  # in `valid_schemas`, stands for all files with columns that are found by name (`Format.by_name`)
+BY_NAME = -1  # an item of `valid_schemas` for all files whose columns are found by name (`Format.by_name`)
 COMPRESSIONS = ("zstd", "snappy", "gzip")  # of the shards; Hive before 4 has no zstd
 BUCKET, OFFSET = pa.field(BUCKET_NAME, pa.string()), pa.field(OFFSET_NAME, pa.int64())
 OFFSETS = pa.field(OFFSETS_NAME, pa.list_(pa.int64()))
-TEXT_PARTITIONS = ("timestamp", "timestamp_ntz")  # types of partition columns that an index table has as text
+TEXT_PARTITIONS = ("timestamp", "timestamp_ntz")  # types of partition columns that an index table stores as text
 SEGMENT = Column(SEGMENT_NAME, "int")  # the partition column of every index table
 
 
@@ -77,9 +77,10 @@ class Definition:
 
     `where` is a condition on the partition columns. Only partitions that satisfy the condition are covered; empty means
     all partitions. `next_encoding` is the encoding that the next rebuild changes to; empty for no change. Each row of
-    the index table has the values of the `aggregates`; those of an AGGREGATE index begin with `count(*)`. The last of
-    the `columns` are the keys that are `expressions`, under their aliases. `properties` are user-defined names and
-    values, which are stored and shown, and have no effect. `version` is the version of the format.
+    the index table has the values of the `aggregates`; the first aggregate of an AGGREGATE index is `count(*)`.
+    `columns` has the keys: first columns of the base table, then the `expressions` under their aliases. `properties`
+    are user-defined names and values, which are stored and shown, and have no effect. `version` is the version of the
+    format.
 
     An index that is not `enabled` is kept up to date but not used. An index with `auto_refresh` is refreshed after
     writes, by the applications that see the writes. Each application refreshes the index at most once in
@@ -119,7 +120,7 @@ class Definition:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The names of the keys in the index table. A key that is an expression has its alias."""
+        """The names of the keys in the index table; the alias for a key that is an expression."""
         return tuple(column.name for column in self.columns)
 
     @property
@@ -129,17 +130,23 @@ class Definition:
 
     @property
     def key_names(self) -> tuple[str, ...]:
-        """The names of the keys in predicates and plans, in the order of `columns`. No name is an alias."""
+        """The names of the keys in predicates and plans, in the order of `columns`.
+
+        For a key that is an expression, this is `KeyExpression.name`, not the alias.
+        """
         return (*(c.name for c in self.plain_columns), *(expression.name for expression in self.expressions))
 
     @property
     def key_texts(self) -> tuple[str, ...]:
-        """The keys as people read them, in the order of `columns`."""
+        """The keys as users see them, in the order of `columns`."""
         return (*(c.name for c in self.plain_columns), *map(str, self.expressions))
 
     @property
     def source_columns(self) -> tuple[Column, ...]:
-        """The columns of the base table that the keys are, or are computed from."""
+        """The columns of the base table that the keys need.
+
+        These are the keys that are columns, and the columns that the expressions use.
+        """
         computed = (column for expression in self.expressions for column in expression.columns)
         return tuple(dict.fromkeys((*self.plain_columns, *computed)))
 
@@ -153,7 +160,7 @@ class Definition:
 
     @property
     def counts_files(self) -> bool:
-        """Whether the index stores how many rows of each file have each key, and their aggregates (AGGREGATE)."""
+        """Whether the index stores counts and aggregates of each key in each file (AGGREGATE)."""
         return self.type == "AGGREGATE"
 
     @property
@@ -183,7 +190,7 @@ class Definition:
         return tuple(dict.fromkeys(column for column in columns if column is not None))
 
     def read_columns(self, base: Table) -> tuple[Column, ...]:
-        """Return the columns that builds read: those of the keys, then the aggregated columns.
+        """Return the columns that builds read: `source_columns`, then the aggregated columns.
 
         An aggregated column is left out if `base`, the base table, no longer has the column with this type. The
         aggregates of such a column are NULL.
@@ -203,16 +210,15 @@ class Definition:
 
     @property
     def pointer(self) -> str:
-        """The name of the index table as the POINTER property has it.
+        """The item for this index table in the POINTER property of the base table.
 
-        The property of the base table has `<db>.<name>`, or only the name if the index table is in the base table's
-        database.
+        This is `<db>.<name>`, or only the name if the index table is in the base table's database.
         """
         return self.full_index_table if self.index_database else self.index_table
 
     @property
     def needs_pointer(self) -> bool:
-        """Whether only the base table's POINTER property leads to the index table."""
+        """Whether the index table can be found only by the base table's POINTER property."""
         return bool(self.index_database) or not self.has_default_table
 
     @property
@@ -235,10 +241,7 @@ class Definition:
 
     @property
     def full_table(self) -> str:
-        """`<db>.<table>` of the base table, preceded by its catalog.
-
-        The session's own catalog is left out.
-        """
+        """`<catalog>.<db>.<table>` of the base table, without the catalog if it is the session's own."""
         return full_name(self.catalog, self.database, self.table)
 
     def is_on(self, base: Table) -> bool:
@@ -375,7 +378,7 @@ def _index_table(table: Table, index_table: str, index_database: str) -> tuple[s
 
 
 def _require_of_lake(table: Table, *, where: str, index_table: str | None) -> None:
-    """Raise Unsupported for options that lake tables do not support.
+    """Raise Unsupported for options that Delta and Iceberg tables do not support.
 
     `where` is "" and `index_table` is None if the option is not given.
     """
@@ -389,10 +392,9 @@ def _require_of_lake(table: Table, *, where: str, index_table: str | None) -> No
 
 
 def own_property(key: str) -> str | None:
-    """Return the item of OWN_PROPERTIES that a property name stands for, ignoring case.
+    """Return the item of OWN_PROPERTIES with the name `key`, ignoring case; None for a user-defined property.
 
-    `key` is the name. Return None for a user-defined property. Raise InvalidProperty if the name is probably a misspelt
-    item of OWN_PROPERTIES: such a property would silently have no effect.
+    Raise InvalidProperty if `key` is probably a misspelt item of OWN_PROPERTIES, which would silently have no effect.
     """
     if key.lower() in OWN_PROPERTIES:
         return key.lower()
@@ -402,7 +404,7 @@ def own_property(key: str) -> str | None:
 
 
 def require_followable(name: str, type: str, auto_refresh: bool) -> None:
-    """Raise InvalidProperty if `auto_refresh` is set and an index of this type cannot have it."""
+    """Raise InvalidProperty if `auto_refresh` is set for a COMPACT index, which cannot have it."""
     if auto_refresh and type == "COMPACT":
         raise InvalidProperty(
             f"index {name} is COMPACT: its readers expect it to change at a rebuild only; auto_refresh is for BITMAP "
@@ -413,10 +415,9 @@ def require_followable(name: str, type: str, auto_refresh: bool) -> None:
 def checked_keeping(name: str, source: str, length: str) -> str:
     """Check a value of `keep_removed`, and return its stored form.
 
-    `length` is the value; a number without a unit is in days. `name` is the index, and `source` the log of its table as
-    in `Definition.source`. Return "" if nothing is to be kept. Raise InvalidProperty for an invalid length of time.
-    Raise InvalidProperty also for an index on a table that is neither Delta nor Iceberg: removed files of such a table
-    no longer exist.
+    `length` is the value; a number without a unit is in days. `name` is the name of the index, and `source` is as in
+    `Definition`. Return "" if nothing is to be kept. Raise InvalidProperty for an invalid length of time, and for a
+    table that is neither Delta nor Iceberg, because removed files of such a table no longer exist.
 
     >>> [checked_keeping("i", "delta", length) for length in ("7", "12 hours", "0")]
     ['7 days', '12 hours', '']
@@ -541,7 +542,7 @@ def _typed(columns: Sequence[Column]) -> list[tuple[str, str]]:
 
 
 def pointers(table: Table) -> set[tuple[str, str]]:
-    """Return the index tables in a base table's POINTER property, by database and name."""
+    """Return the index tables in a base table's POINTER property, as pairs (database, name)."""
     entries = re.findall(r"(?:^|,)(?:([a-z0-9_]+)\.)?([a-z0-9_]+)(?=,|$)", table.properties.get(POINTER, ""))
     return {(database or table.database, name) for database, name in entries}
 
@@ -604,7 +605,7 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
 def knows(properties: Mapping[str, str]) -> bool:
     """Return whether this version of hive_bitmap knows the format of a stored definition.
 
-    `properties` are the TBLPROPERTIES that store the definition. Former versions of the format count as known.
+    `properties` are the TBLPROPERTIES that store the definition. The formats of FORMER_VERSIONS are known, too.
     """
     version, features = properties.get(PREFIX + "version", VERSION), properties.get(PREFIX + "features", "")
     if version not in (VERSION, *FORMER_VERSIONS.values()):
@@ -615,8 +616,8 @@ def knows(properties: Mapping[str, str]) -> bool:
 def _columns(text: str, source: str) -> tuple[Column, ...]:
     """Read a JSON array of columns.
 
-    Raise ValueError or TypeError for other content, and RecursionError for deeply nested content. Only columns of Delta
-    and Iceberg tables, for which `source` is not empty, may have names or ids of their own in files.
+    Raise ValueError or TypeError for other content, and RecursionError for deeply nested content. Only for Delta and
+    Iceberg tables, where `source` is not empty, may a column have another name or an id in files.
     """
     columns = tuple(_column(*fields) for fields in json.loads(text))
     if not source and any(column.file_name or column.field_id is not None for column in columns):
@@ -627,7 +628,7 @@ def _columns(text: str, source: str) -> tuple[Column, ...]:
 
 
 def _aggregates_text(aggregates: Sequence[Aggregate]) -> str:
-    """Return aggregates as JSON: the function of each, then its column in the form of `_column_fields`."""
+    """Return aggregates as JSON: for each a list of the function and the column (`_column_fields`)."""
     items = [[a.function, *([] if a.column is None else [_column_fields(a.column)])] for a in aggregates]
     return json.dumps(items, ensure_ascii=True)
 
@@ -649,7 +650,7 @@ def _aggregates(text: str, source: str) -> tuple[Aggregate, ...]:
 
 
 def _expressions_text(expressions: Sequence[KeyExpression]) -> str:
-    """Return keys that are expressions as JSON, an object for each."""
+    """Return keys that are expressions as a JSON array of objects."""
     items = [
         {
             "alias": expression.alias,
@@ -666,7 +667,7 @@ def _expressions_text(expressions: Sequence[KeyExpression]) -> str:
 
 
 def _expressions(text: str, source: str) -> tuple[KeyExpression, ...]:
-    """Read keys that are expressions.
+    """Read a JSON array of keys that are expressions.
 
     Raise the same errors as `_columns`, and KeyError.
     """
@@ -691,7 +692,7 @@ def _column(name: str, type: str, file_name: str = "", field_id: int | None = No
 def _column_fields(column: Column) -> list[str | int]:
     """Return a column as a list to store as JSON.
 
-    The list has the name and the type. If files have the column under another name or an id, the list also has this
+    The list has the name and the type. If files identify the column by another name or an id, the list also has this
     name or id.
     """
     if column.field_id is not None:
@@ -727,8 +728,8 @@ def schema_crc(columns: Sequence[Column], time_zone: str, reading: Sequence[str]
     """Return a CRC-32 that identifies the columns of the base table.
 
     The result changes when a column is added, dropped, renamed, moved or retyped. If there is a timestamp column, the
-    result also depends on the time zone of Spark's JVM, which decides the values of ORC's wall-clock times. `reading`
-    has the other properties that decide how files are read (`serde.read_properties`).
+    result also depends on the time zone of Spark's JVM, which determines the values of ORC's wall-clock times.
+    `reading` has the other properties that determine how files are read (`serde.read_properties`).
     """
     zone = time_zone if any(column.type == "timestamp" for column in columns) else ""
     typed = ([column.name.lower(), column.type] for column in columns)
@@ -759,11 +760,11 @@ def valid_schemas(
 
 
 def known_schemas(columns: Sequence[Column], time_zone: str, reading: Sequence[str] = ()) -> dict[int, frozenset[str]]:
-    """Return the checksums (`schema_crc`) that a table with these columns may have had.
+    """Return the checksums (`schema_crc`) that a table with these columns may have had, with their columns.
 
     The columns may have been added one after another, so there is a checksum for the first column, for the first two,
-    and so on. Each checksum is mapped to the lower-case names of its columns. `time_zone` and `reading` are as in
-    `schema_crc`. If a SerDe reads the table, there is only the current checksum, of all columns.
+    and so on. The result maps each checksum to the lower-case names of its columns. `time_zone` and `reading` are as in
+    `schema_crc`. If a SerDe reads the table, there is only the checksum of all current columns.
     """
     ends = [len(columns)] if reading else range(1, len(columns) + 1)
     return {

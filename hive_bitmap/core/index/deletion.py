@@ -2,9 +2,9 @@
 
 A file is deleted only if builds of this index gave the file its name; the location of a file is never enough. The
 markers of the root and of the generation must name the index. Shards in the generation are recognised by their names,
-which begin with the token of the build or are listed in the marker. A folder with any other content stays, and a
-sentence says what the folder holds. Markers are deleted last: if this process is killed earlier, the markers still
-identify the remaining files. Links are not followed.
+which begin with the token of the build or are listed in the marker. A folder with any other content is kept, and a
+message lists this content. Markers are deleted last: if this process is killed earlier, the markers still identify the
+remaining files. Links are not followed.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from hive_bitmap.core.index.markers import Unreadable
 from hive_bitmap.core.index.shard import cardinalities_path
 from hive_bitmap.core.parallel import map_parallel
 
-STAGING = "_staging"  # the folder of a generation in which a build temporarily keeps what Spark has read for it
-STAGED_LIST = "staged.parquet"
-COMPUTED_LIST = "computed.parquet"  # beside it, of keys that are expressions
-MOST_NAMED = 5  # most foreign names that a sentence lists
+STAGING = "_staging"  # folder in a generation for the values that Spark reads or computes for a build
+STAGED_LIST = "staged.parquet"  # list of files with staged values
+COMPUTED_LIST = "computed.parquet"  # list of files with computed keys
+MOST_NAMED = 5  # most foreign names that a message lists
 _MANIFEST_NAMES = (manifest.FILES_NAME, manifest.LINES_NAME, manifest.SHARDS_NAME, checksums.NAME)
 _ROOT_FILES = (roots.MARKER, refresh_record.NAME)
 _STAGED_NAME = re.compile(r"[0-9a-f]{32}\.parquet")
-_OLD_SHARD_NAME = re.compile(r"part-[0-9a-f]{32}\.parquet")  # of early versions
+_OLD_SHARD_NAME = re.compile(r"part-[0-9a-f]{32}\.parquet")  # names that early versions gave to shards
 
 
 @dataclass(frozen=True)
 class Remains:
-    """A folder that was not deleted completely, and a sentence that says why."""
+    """A folder that was not deleted completely, and a sentence with the reason."""
 
     folder: str
     why: str
@@ -62,10 +62,10 @@ def delete_staging(folder: str, root: str) -> None:
 
 
 def delete_abandoned(folder: str, root: str, shards: Collection[str]) -> None:
-    """Delete the shards of an unpublished generation that are not in `shards`.
+    """Delete the shards of an unpublished generation that failed or repeated tasks have written.
 
-    `folder` is the generation, and `shards` has the names of the shards to keep. Only shards that the generation's own
-    build has written are deleted, with their files of cardinalities. Spark runs a task again if its executor is lost or
+    `folder` is the generation, and `shards` has the names of the shards to keep. Of the other shards, those of the
+    generation's own build are deleted, with their cardinality files. Spark runs a task again if its executor is lost or
     slow, so two attempts may write shards with the same rows. SQL queries of the index table would read these rows
     twice.
     """
@@ -80,11 +80,11 @@ def delete_abandoned(folder: str, root: str, shards: Collection[str]) -> None:
 def remove_root(definition: Definition, metastore: str) -> str:
     """Remove the folders of an index's partitions, then its marker and root.
 
-    `metastore` is the id of this metastore. Folders with foreign content stay. So does a root whose marker names
+    `metastore` is the id of this metastore. Folders with foreign content are kept, and so is a root whose marker names
     another index or metastore. If no marker names the index, as in roots of early versions, the root and all its
-    folders stay, because they may have existed before the index. In these cases, return a sentence on what stays and
-    why; otherwise "". A root that has generations stays with its marker: for example, a running build may be writing a
-    generation.
+    folders are kept, because they may have existed before the index. In these cases, return a sentence that says what
+    is kept and why; otherwise "". A root that has generations is kept with its marker: for example, a running build may
+    be writing a generation.
     """
     root = definition.root
     if problem := roots.refusal(definition, metastore):
@@ -96,7 +96,7 @@ def remove_root(definition: Definition, metastore: str) -> str:
             else ""
         )
     empty = generation.empty_folder(root)
-    for folder in reversed(generation.with_partitions(root)):  # of former versions
+    for folder in reversed(generation.with_partitions(root)):  # former versions had folders of partitions
         if folder != root:
             stores.remove_folder(folder, root)
     folders = [*generation.with_partitions(root), empty]
@@ -114,8 +114,8 @@ def remove_root(definition: Definition, metastore: str) -> str:
 def remove_empty_parents(folders: Iterable[str], definition: Definition, metastore: str) -> None:
     """Remove empty folders between generations and their root.
 
-    `folders` are the generations. Nothing is removed unless the marker of the root names the index, and does not name
-    another metastore than `metastore`, the id of this metastore.
+    `folders` are the generations. `metastore` is the id of this metastore. Nothing is removed unless the marker of the
+    root names the index and this metastore (`roots.is_marked`).
     """
     if roots.is_marked(definition, metastore):
         for folder in folders:
@@ -128,10 +128,7 @@ def _remove_empty_parents(folder: str, root: str) -> None:
 
 
 def _foreign_entries(root: str, folder: str) -> list[str]:
-    """Return the entries in a root or partition folder that do not come from builds.
-
-    The result has paths relative to the root.
-    """
+    """Return the entries of a root or partition folder that builds did not create, as paths relative to the root."""
     content = generation.entries(folder)
     real_folders = set(content.folders) - content.others
 
@@ -201,7 +198,7 @@ def _delete_files(folder: str, root: str, is_ours: Callable[[str], bool]) -> Non
 def _shards_of(folder: str, marker: Built) -> Callable[[str], bool]:
     """Return a function that recognises the names of a generation's shards.
 
-    `folder` is the generation, and `marker` is its marker, which lists the linked shards.
+    `folder` is the generation. `marker` is the marker of the generation, which lists the linked shards.
     """
     if marker.linked is None:
         return lambda name: bool(_OLD_SHARD_NAME.fullmatch(name))
@@ -210,16 +207,16 @@ def _shards_of(folder: str, marker: Built) -> Callable[[str], bool]:
 
 
 def _own_shard(folder: str) -> re.Pattern[str]:
-    """Return the pattern of the shard names that a generation's own build gives.
+    """Return the pattern of the names of shards that a generation's own build has written.
 
-    `folder` is the generation. `shard.shard_name` makes such names. Linked shards have the names that earlier
-    builds gave.
+    `folder` is the generation. `shard.shard_name` makes such names. Linked shards keep the names that earlier builds
+    gave them.
     """
     return re.compile(rf"part-{re.escape(generation.build_token(folder))}[0-9a-f]{{24}}\.parquet")
 
 
 def _shard_of_cardinalities(name: str) -> str:
-    """Return the name of the shard of a cardinalities file; "" for any other file.
+    """Return the name of the shard of a cardinality file; "" for any other file.
 
     >>> _shard_of_cardinalities("part-1.cardinalities")
     'part-1.parquet'

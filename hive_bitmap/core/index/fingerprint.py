@@ -1,4 +1,4 @@
-"""Fingerprints, which show whether a base file has changed since it was indexed.
+"""Take and compare fingerprints, which show whether a base file has changed since it was indexed.
 
 A fingerprint has a size, a modification time, a checksum of the tail, and an etag. Size and time alone are not enough:
 a file can be rewritten twice within the resolution of the store's clock. Therefore a fingerprint holds a CRC-32 of the
@@ -31,7 +31,7 @@ COARSE_RESOLUTION = 2.0  # seconds; for FAT, HFS+, NFS, and stores with times in
 
 @dataclass(frozen=True, kw_only=True)
 class Fingerprint:
-    """One base file in the state that was indexed.
+    """The fingerprint of one base file.
 
     `etag` is empty if the store has no etags. `mtime_ms` is in milliseconds since 1970. A file with the etag IMMUTABLE
     is identified by its path, and by the size and time in the log of its table. The fingerprint of such a file has no
@@ -58,15 +58,15 @@ class Fingerprint:
     def tagged(self) -> bool:
         """Whether a read can require that the file still has this etag.
 
-        If so, the file need not be checked before and after reading.
+        Such a file need not be checked before and after reading.
         """
         return bool(self.etag) and self.etag != IMMUTABLE and stores.has_tags(self.path)
 
     def matches(self, status: FileStatus) -> bool:
-        """Return whether `status`, from a listing, shows the file unchanged.
+        """Return whether a listed file is unchanged since the fingerprint was taken.
 
-        If the listing has no etags, size and time decide. A fingerprint without an etag does not match a file with an
-        etag.
+        `status` is from a listing. If the listing has no etags, size and time decide. A fingerprint without an etag
+        does not match a file with an etag.
         """
         same_tag = self.etag == status.etag or not status.etag
         return self.size == status.size and self.mtime_ms == status.mtime_ms and same_tag
@@ -88,7 +88,7 @@ class Fingerprint:
 
 
 def matching(indexed: pa.Table, sizes: Longs, times: Longs, tags: pa.Array) -> Flags:
-    """Return for each file whether a listing shows it unchanged; see `Fingerprint.matches`.
+    """Return for each listed file whether it is unchanged since it was indexed (`Fingerprint.matches`).
 
     `indexed` has a row for each file, with the columns size, mtime_ms and etag of a manifest. `sizes`, `times` and
     `tags` have the sizes, times and etags of the same files in the listing.
@@ -109,9 +109,9 @@ def immutable(listed: FileStatus) -> Fingerprint:
 def take(path: str) -> Fingerprint:
     """Take the fingerprint of a file.
 
-    Any later change of the file gives another fingerprint. For this, the last change must be older than the resolution
-    of the store's clock; if it is more recent, this function waits. Raises FileNotFoundError, and Undecodable for a
-    file whose last change lies in the future by this machine's clock.
+    Any later change of the file gives another fingerprint. To ensure this, the function waits until the last change is
+    older than the resolution of the store's clock. Raises FileNotFoundError, and Undecodable for a file whose last
+    change is in the future according to this machine's clock.
     """
     status, crc = stores.status_and_crc(path)
     wait = status.changed_ms / 1000 + _resolution(status) - time.time()
@@ -126,7 +126,7 @@ def take(path: str) -> Fingerprint:
 def take_all(paths: Iterable[str]) -> dict[str, Fingerprint]:
     """Take the fingerprints of files, by path.
 
-    Files that are missing, or of which no fingerprint can be taken, are left out.
+    Files for which `take` raises an error are left out.
     """
     return {taken.path: taken for taken in map_parallel(_if_possible, paths) if taken is not None}
 

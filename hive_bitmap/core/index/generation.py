@@ -1,10 +1,10 @@
-"""Generations: folders with one published state of an index.
+"""Create generations, which are the folders of segments, and find the unused ones.
 
-A generation belongs to an index table or an index partition. Each build writes a new folder, which never changes after
-the folder is published. A generation is unused if a dead build left it behind, or if no metastore entry references it
-any more. An unused generation is recognised by its name, manifest and marker files. A later build or `clean` deletes
-unused generations (`deletion`). A marker holds the definition of the index, so that the folder is recognised as ours
-after the table of the index is dropped. A folder without a readable marker has no known owner and is not touched.
+Each build writes new folders, which never change after they are published. A generation is unused if a dead build left
+it behind, or if no metastore entry references it any more. An unused generation is recognised by its name, manifest and
+marker files. A later build or `clean` deletes unused generations (`deletion`). A marker holds the definition of the
+index, so that the owner of the folder is known even after the index table is dropped. A folder without a readable
+marker has no known owner and is not touched.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from hive_bitmap.core.stores.paths import parent
 
 log = logging.getLogger(__name__)
 MARKER = "_built_by"  # marker: host, process and start time of the build, the definition of the index, linked shards
-EMPTY_FOLDER = "empty"  # in the root of an index
-EMPTY_FILE = "_empty"  # object stores keep no folder without a file
+EMPTY_FOLDER = "empty"  # folder of empty slots, in the root of an index
+EMPTY_FILE = "_empty"  # file in this folder, because object stores keep no folder without a file
 RETIRED = "_retired"  # marker: when the generation was replaced
 _NAME = re.compile(r"generation-\d{8}T\d{6}-[0-9a-f]{8}")
 
 
 class State(Enum):
-    """The state of a generation by its files alone.
+    """The state of a generation according to its files.
 
     The files do not show whether the metastore references the generation.
     """
@@ -54,9 +54,9 @@ class Usage:
     """The state of a generation, the time since it became unused, and its index.
 
     `unused_seconds` is the time since a REPLACED generation was retired. It is infinite for an ORPHANED generation,
-    which never had a reader, and 0 in all other states. `definition` comes from the marker of the build; None if this
-    marker is missing or unreadable. `problem` says why the state is UNKNOWN. An ORPHANED generation without a
-    definition is empty except for markers.
+    which never had a reader, and 0 in all other states. `definition` comes from the marker of the build; it is None if
+    this marker is missing or unreadable. `problem` says why the state is UNKNOWN. An ORPHANED generation without a
+    definition has no files except markers.
     """
 
     state: State
@@ -79,15 +79,15 @@ class Built:
 
 
 def empty_folder(root: str) -> str:
-    """Return the folder of empty slots: slots without a segment (`segments.slots`)."""
+    """Return the folder at which slots without a segment point (`segments.slots`)."""
     return f"{root}/{EMPTY_FOLDER}"
 
 
 def make_empty_folder(root: str, access: Access | None) -> str:
     """Make the folder of empty slots unless the folder exists; return its path.
 
-    The folder holds an empty file. A new file gets the permissions `access`; if `access` is None, it keeps the
-    permissions that its store gives to new files.
+    The folder holds an empty file. A new file gets the permissions `access`; None stands for the permissions that the
+    store gives to new files.
     """
     folder = empty_folder(root)
     _require_no_link(f"{folder}/{EMPTY_FILE}", root)
@@ -119,10 +119,9 @@ def accesses(folders: Sequence[tuple[str, str]]) -> list[Access | None]:
     """Return the access that generations for some base files must have.
 
     Each item of `folders` is a pair: the folder of base files, and the root of an index. A generation is at most as
-    readable as the base folder and the parents of the base folder. Parents that are also parents of the root do not
-    count. If the base folder is sticky, only the owner may write. The store is asked once for each folder. The access
-    is None if the base folder no longer exists, if it is not in the store of the root, or if the store has no
-    permissions.
+    readable as the base folder and its parents, except for parents that are also parents of the root. If the base
+    folder is sticky, only the owner may write. Each folder takes one request. The access is None if the base folder no
+    longer exists, if it is not in the store of the root, or if the store has no permissions.
     """
     enclosing = [stores.enclosing(folder, root) for folder, root in folders]
     distinct = list(dict.fromkeys(path for paths in enclosing for path in paths))
@@ -138,11 +137,11 @@ def accesses(folders: Sequence[tuple[str, str]]) -> list[Access | None]:
 def start(folder: str, access: Access | None, definition: Definition, linked: Sequence[str] = ()) -> None:
     """Create the folder of a generation, and mark it as being built.
 
-    The folder gets the permissions `access`, if its store has permissions; without `access`, the folder is made as by
-    `stores.make_folder`. The generation counts as being built until `markers.end_work`, or until this process ends.
-    `linked` are the names of the shards that will be linked or copied into the folder. Raises FileExistsError if the
-    folder or its manifest folder exists: an existing folder may belong to another build. Raises OSError if a folder
-    between the root and the generation is a link.
+    The folder gets the permissions `access`, if its store has permissions; None stands for the permissions that
+    `stores.make_folder` gives. The generation is regarded as being built until `markers.end_work`, or until this
+    process ends. `linked` are the names of the shards that will be linked or copied into the folder. Raises
+    FileExistsError if the folder or its manifest folder exists: an existing folder may belong to another build. Raises
+    OSError if a folder between the root and the generation is a link.
     """
     _require_no_link(folder, definition.root)
     stores.make_folder(parent(folder))
@@ -156,7 +155,7 @@ def start(folder: str, access: Access | None, definition: Definition, linked: Se
 def _require_no_link(folder: str, root: str) -> None:
     """Raise OSError if a folder between a root and a generation is a link.
 
-    A link may lead to a folder of somebody else.
+    The target of a link may belong to another owner.
     """
     above = parent(folder)
     while above.startswith(f"{root}/"):
@@ -168,8 +167,8 @@ def _require_no_link(folder: str, root: str) -> None:
 def retire(folder: str, definition: Definition) -> None:
     """Start the grace period of a generation that is no longer published.
 
-    Folders that are not generations of this index are left alone. If a folder cannot be marked, the failure is logged,
-    and the generation stays. A link is not marked, because its target may belong to somebody else.
+    Folders that are not generations of this index are not changed. If a folder cannot be marked, the failure is logged,
+    and the generation is kept. A link is not marked, because its target may belong to another owner.
     """
     if stores.is_link(folder):
         log.warning("folder %s was replaced, but stays: it is a link", folder)
@@ -189,7 +188,7 @@ def is_generation(path: str) -> bool:
 
 
 def belongs_to(folder: str, definition: Definition) -> bool:
-    """Return whether a location is a generation of this index.
+    """Return whether a folder is a generation of this index, by its path.
 
     A generation must be below the root of the index.
     """
@@ -221,7 +220,7 @@ def _begun(path: str) -> datetime | None:
 def build_token(folder: str) -> str:
     """Return the eight hex digits in the name of a generation.
 
-    The names of the generation's new shards have the same digits.
+    The names of the shards that the generation's build writes have the same digits.
     """
     return folder.rpartition("-")[2]
 
@@ -272,10 +271,7 @@ def with_partitions(root: str) -> list[str]:
 
 
 def links_below(root: str) -> list[str]:
-    """Return the links in a root and its partition folders.
-
-    Links count if their names are like the names of generations or partition folders.
-    """
+    """Return the links in a root and its partition folders that are named like generations or partition folders."""
     parents = with_partitions(root)
     listed = zip(parents, map_parallel(entries, parents), strict=True)
     return [
@@ -287,10 +283,7 @@ def links_below(root: str) -> list[str]:
 
 
 def size(folder: str) -> int:
-    """Return the size of a generation in bytes.
-
-    Folders that cannot be listed are left out.
-    """
+    """Return the size of a generation in bytes, without folders that cannot be listed."""
     files = [file for path in (folder, f"{folder}/{FOLDER}") for file in _listable(path).files]
     return sum(file.size for file in files)
 
@@ -300,9 +293,9 @@ def superseded(
 ) -> list[str]:
     """Return the generations of an index that may be deleted.
 
-    `folders` are generations, and `live` has the folders that are in use. A generation may be deleted if it is not in
-    `live`, and is ORPHANED, or REPLACED for at least `grace_seconds`. A COMPLETE generation that is not in `live` is
-    retired here: its grace period begins now. If `grace_seconds` is 0, it may be deleted at once.
+    `folders` are generations, and `live` has the folders that are in use. A generation that is not in `live` may be
+    deleted if it is ORPHANED, or if it has been REPLACED for at least `grace_seconds`. A COMPLETE generation that is
+    not in `live` is retired here: its grace period begins now. If `grace_seconds` is 0, it may be deleted at once.
     """
     unused = [folder for folder in folders if folder not in live]
     usages = [
@@ -322,8 +315,8 @@ def superseded(
 def usage(folder: str) -> Usage:
     """Return the state of a generation by its markers.
 
-    Call this function before asking the metastore for the referenced generations. In the other order, a build could
-    publish the generation and end in between. Then the generation would seem to be neither referenced nor being built.
+    Call this function before you read the referenced generations from the metastore. In the other order, a build could
+    publish the generation and end in between; then the generation would seem to be neither referenced nor being built.
     """
     try:
         marker = built(folder)
@@ -352,10 +345,7 @@ def is_being_written(folder: str) -> bool:
 
 
 def is_marker(name: str) -> bool:
-    """Return whether an entry of a generation is a marker.
-
-    A marker that was not completely written also counts.
-    """
+    """Return whether an entry of a generation is a marker, or an incompletely written marker."""
     return any(name == marker or markers.is_begun(name, marker) for marker in (MARKER, RETIRED))
 
 
@@ -374,8 +364,8 @@ def _is_complete(folder: str) -> bool:
 def _without_marker(folder: str, problem: str) -> Usage:
     """Return the state of a folder without a readable marker.
 
-    If a folder has nothing but unreadable markers, its build has just begun, or was killed at the beginning. `problem`
-    says why there is no readable marker. Any other folder without a readable marker is UNKNOWN.
+    If a folder has only unreadable markers, its build has just begun, or was killed at the beginning. Any other folder
+    without a readable marker is UNKNOWN. `problem` says why there is no readable marker.
     """
     try:
         content = entries(folder)

@@ -36,8 +36,8 @@ KEY_TYPES = (
 def require_keys(table: Table, columns: Sequence[str]) -> None:
     """Require that all of these columns can be keys of an index.
 
-    Raises Unsupported for columns that cannot be keys, else ColumnNotFound for missing columns. The error names all
-    such columns.
+    Raises Unsupported if a column cannot be a key; otherwise ColumnNotFound if a column is missing. The error names all
+    missing and unsupported columns.
     """
     unknown: list[HiveBitmapError] = []
     refused: list[HiveBitmapError] = []
@@ -54,9 +54,10 @@ def require_keys(table: Table, columns: Sequence[str]) -> None:
 
 
 def check_expressions(table: Table, expressions: Sequence[KeyExpression]) -> None:
-    """Require that the names of keys that are expressions are free, and that files hold their columns.
+    """Require that expressions can be keys of an index.
 
-    Raise Unsupported, and NotFound for a missing column.
+    Their names must be free, and files must hold the columns that they use. Raise Unsupported, and NotFound for a
+    missing column.
     """
     where = f"table {table.full_name}"
     taken = {column.name.lower() for column in (*table.columns, *table.partition_columns)}
@@ -81,7 +82,7 @@ def check_expressions(table: Table, expressions: Sequence[KeyExpression]) -> Non
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether index tables use this name for a column of their own."""
+    """Return whether every index table, or a bitmap encoding, has a column of this name."""
     bitmaps = {field.name for encoding in ENCODINGS.values() for field in encoding.FIELDS}
     return name.lower() in {BUCKET_NAME, OFFSET_NAME, OFFSETS_NAME, CARDINALITY_NAME, SEGMENT_NAME, *bitmaps}
 

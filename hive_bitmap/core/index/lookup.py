@@ -32,8 +32,8 @@ from hive_bitmap.core.memory_budget import cached as cached_function
 
 BATCH_ROWS = 64 << 10  # cardinalities that are decoded at a time if nothing is cached
 STATISTICS_BYTES = 250  # memory of the statistics of a row group, without their values
-_IN_FILE = Aggregate("count").stored.name  # of an AGGREGATE shard: how many rows of the file have the key
-METADATA_SHARE = 4  # memory that a parsed footer takes for each of its bytes
+_IN_FILE = Aggregate("count").stored.name  # column of an AGGREGATE shard: how many rows of the file have the key
+METADATA_SHARE = 4  # memory of a parsed footer, divided by its size
 Flags = npt.NDArray[np.bool_]
 Longs = npt.NDArray[np.int64]
 Sized = TypeVar("Sized", pa.Table, CachedBitmaps)
@@ -42,11 +42,11 @@ _cache: Cache[tuple[Any, ...], Any] = Cache(SHARDS, lambda rows: rows.nbytes)
 
 
 class Rows(Enum):
-    """What the rows of a shard are read as."""
+    """What each row of a shard stands for when it is read."""
 
     BLOCKS = "a key in a block"  # BITMAP
-    LISTS = "a key in the blocks of a list"  # COMPACT, and AGGREGATE where it selects blocks
-    FILES = "a key in a file"  # AGGREGATE where it counts
+    LISTS = "a key in the blocks of a list"  # COMPACT, and AGGREGATE when it selects blocks
+    FILES = "a key in a file"  # AGGREGATE when it counts
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class Entries:
     There are n entries, each for a key and a block of a base file. A row of a BITMAP shard is one entry. A row of a
     COMPACT shard lists several blocks, so it becomes an entry for each of these blocks. All these entries have the same
     row number in `rows`. For COMPACT, `cardinality` is None, because COMPACT does not record which rows of a block hold
-    the key. A row of an AGGREGATE shard is read as that of a COMPACT shard, or as one entry for the whole file, which
-    then counts as a block at offset 0.
+    the key. A row of an AGGREGATE shard is read like a row of a COMPACT shard, or as one entry for the whole file, as
+    if the file were one block at offset 0.
     """
 
     group: int  # number of the row group in the shard
@@ -90,10 +90,10 @@ def find(
 ) -> Iterator[Entries]:
     """Yield a shard's entries with a matching key, a row group at a time.
 
-    The shard has `size` bytes, and the keys are values of the field `key`. `kind` says what its rows are read as.
-    `may_match` gets the statistics of a row group and returns whether a key may match. If no key may
-    match, the row group is not read. `matches` gets the distinct keys of a row group, cast to the type of `key`, and
-    returns a boolean for each key. Raises CorruptIndex for a shard that is missing, truncated or damaged.
+    The shard has `size` bytes, and the keys are values of the field `key`. `kind` says how its rows are read.
+    `may_match` takes the statistics of a row group and returns whether a key may match. If no key may match, the row
+    group is not read. `matches` takes the distinct keys of a row group, cast to the type of `key`, and returns a
+    boolean for each key. Raises CorruptIndex for a shard that is missing, truncated or damaged.
     """
     with _reading(path):
         groups = [group for group, stats in enumerate(_statistics(path, size, key.name)) if may_match(stats)]
@@ -110,8 +110,8 @@ def all_entries(
     """Yield a shard's keys and entries, a row group at a time.
 
     The shard at `path` has `size` bytes. Its rows are read as `kind`, which is not LISTS. The keys of a row group of n
-    rows are dictionary-encoded arrays of length n: one array for each of the fields `keys`. `may_match` gets the
-    statistics of the first field in a row group. Row groups for which it returns false are skipped. Raises
+    rows are dictionary-encoded arrays of length n: one array for each of the fields `keys`. `may_match` takes the
+    statistics of the first of `keys` in a row group. Row groups for which it returns false are skipped. Raises
     CorruptIndex.
     """
     with _reading(path):
@@ -124,8 +124,8 @@ def entries_of_group(
 ) -> tuple[list[pa.DictionaryArray], Entries]:
     """Return the keys and entries of one row group, as `all_entries` yields them.
 
-    The shard at `path` has `size` bytes, and `kind` is as there. `group` is the number of the row group. Raises
-    CorruptIndex.
+    The shard at `path` has `size` bytes. `group` is the number of the row group. `keys` and `kind` are as in
+    `all_entries`. Raises CorruptIndex.
     """
     with _reading(path):
         return next(_all_entries(path, size, keys, [group], kind))
@@ -207,9 +207,9 @@ def bitmaps(path: str, size: int, group: int, encoding: str) -> CachedBitmaps:
 
 
 def stored_columns(path: str, size: int, group: int, fields: Sequence[pa.Field]) -> pa.Table:
-    """Return columns of one row group, in row order and with the types of these fields.
+    """Return the columns `fields` of one row group, cast to the types of the fields.
 
-    Raises CorruptIndex.
+    The shard at `path` has `size` bytes. `group` is the number of the row group. Raises CorruptIndex.
     """
     with _reading(path):
         return cached((path, group, *fields), lambda: _read_columns(path, size, group, fields))
@@ -233,8 +233,8 @@ def counted_keys(
 
     The shard at `path` has `size` bytes. Its rows are read as `kind`, which is not LISTS. The four arrays have an item
     for each row: the key (cast to the type of `key`), the path of the base file, the offset of the block and the
-    cardinality. The table has the columns `fields`. Nothing is cached, because all row groups of a large shard would
-    push everything else out of memory. Raises CorruptIndex.
+    cardinality. The table has the columns `fields`. Nothing is cached, because the row groups of a large shard would
+    evict all other cache entries. Raises CorruptIndex.
     """
     with _reading(path):
         metadata = _metadata(path, size)
@@ -255,10 +255,10 @@ def counted_keys(
 def open_checked(
     source: pa.NativeFile, metadata: pq.FileMetaData, sums: Sequence[int] | None, dictionaries: Sequence[str] = ()
 ) -> pq.ParquetFile:
-    """Open a shard, and compare its content with checksums while it is read.
+    """Open a shard whose column chunks are checked when they are read.
 
-    Each column chunk is compared when it is read. `metadata` is the footer of the shard. `sums` are the checksums of
-    the shard; if it is None, nothing is compared. The columns `dictionaries` are read as dictionary-encoded arrays.
+    `metadata` is the footer of the shard. `sums` are the checksums of the shard; if `sums` is None, nothing is checked.
+    The columns `dictionaries` are read as dictionary-encoded arrays.
     """
     return pq.ParquetFile(
         checksums.chunks_of(source, metadata, sums),
@@ -281,7 +281,7 @@ def cardinalities(path: str) -> Longs:
 
 
 def _sidecar(path: str) -> pa.BufferReader:
-    """Return the stored bytes of a shard's file of cardinalities."""
+    """Return the content of a shard's cardinality file, after checking its checksum."""
     sidecar = cardinalities_path(path)
     content = stores.read_immutable(sidecar)
     sums = checksums.read(path.rpartition("/")[0])
@@ -329,8 +329,8 @@ def clear_caches() -> None:
 def _reading(path: str) -> Iterator[None]:
     """Convert errors of Arrow and of the store in the `with` block.
 
-    `path` is the shard that is read. The error becomes DroppedIndex if the generation of the shard no longer exists,
-    and CorruptIndex otherwise.
+    `path` is the shard that is read. Errors become DroppedIndex if the generation of the shard no longer exists, and
+    CorruptIndex otherwise.
     """
     try:
         yield
@@ -345,7 +345,7 @@ def _row_groups(
     """Yield the number and the rows of each of these row groups.
 
     A row has the key (dictionary-encoded), the path of the base file, the offset or offsets, and the cardinality. Rows
-    that are read as LISTS have no cardinality. The shard is opened only when a row group is not cached.
+    that are read as LISTS have no cardinality. The shard is opened only if a row group is not cached.
     """
     with ExitStack() as stack:
         opened = cache(lambda: _with_cardinalities(stack.enter_context(_open(path, size)), path, kind))
@@ -361,8 +361,7 @@ def _place(path: str, group: int, key: pa.Field, kind: Rows) -> tuple[Any, ...]:
 def _with_cardinalities(file: pq.ParquetFile, path: str, kind: Rows) -> tuple[pq.ParquetFile, list[Longs] | None]:
     """Return an open shard, and the cardinalities of each row group.
 
-    `file` is the open shard, and `path` its path. The cardinalities are None unless the rows are those of a BITMAP
-    shard.
+    `file` is the open shard, and `path` its path. The cardinalities are None unless `kind` is BLOCKS.
     """
     if kind is not Rows.BLOCKS:
         return file, None
@@ -388,7 +387,7 @@ def _row_group(
 
 
 def _counted_in_file(rows: pa.Table) -> tuple[Longs, Longs]:
-    """Return the offset, which is 0, and the number of base rows of each row of an AGGREGATE shard."""
+    """Return the offset (0) and the number of base rows of each row of an AGGREGATE shard, as two arrays."""
     if rows[_IN_FILE].null_count:
         raise ValueError(f"a value of {_IN_FILE} is NULL")
     return np.zeros(rows.num_rows, np.int64), rows[_IN_FILE].to_numpy()

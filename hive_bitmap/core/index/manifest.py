@@ -1,4 +1,4 @@
-"""The manifest of a segment: its shards and its base files.
+"""Read and write the manifest of a segment, which lists its shards and its base files.
 
 The manifest has the fingerprint and the blocks of each base file. A manifest consists of two Parquet files in the
 generation's hidden folder `_manifest`, and of a copy as lines of JSON. Clients of HiveServer2 without access to files
@@ -31,7 +31,7 @@ from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.errors import CorruptIndex
 
 LONGS = pa.list_(pa.field("element", pa.int64(), nullable=False))
-# One row for each base file and partition as the build found them, sorted by path.
+# One row for each base file, or several if partitions share its folder, in the state that was indexed, sorted by path.
 FILES = pa.schema(
     [
         ("path", pa.string()),  # as Hadoop's Path.toString() prints it
@@ -39,19 +39,22 @@ FILES = pa.schema(
         ("size", pa.int64()),  # bytes
         ("mtime_ms", pa.int64()),  # since 1970
         ("etag", pa.string()),  # empty if the store has none
-        ("tail_crc32", pa.int64()),  # these five are the file's `fingerprint.Fingerprint`
-        ("shard", pa.string()),  # name of the shard that holds its keys; null if the file is not indexed
-        ("reason", pa.string()),  # why it is not indexed; empty if it is
+        ("tail_crc32", pa.int64()),  # with path, size, mtime_ms and etag, the file's `fingerprint.Fingerprint`
+        ("shard", pa.string()),  # name of the shard that holds the file's keys; null if the file is not indexed
+        ("reason", pa.string()),  # why the file is not indexed; empty if it is indexed
         ("schema_crc", pa.int64()),  # `definition.schema_crc` of the base table when the file was read
         ("indirect", pa.list_(pa.field("element", pa.string()))),  # columns whose values only Spark reads correctly
-        ("offsets", LONGS),  # these four describe its blocks, in file order: see `formats.blocks.Blocks`
+        ("offsets", LONGS),  # this and the next three columns describe the file's blocks: see `formats.blocks.Blocks`
         ("lengths", LONGS),
         ("rows", LONGS),
         ("starts", LONGS),  # null in manifests of older builds
         # Lower-case names of columns in the file that the table did not have; null in manifests of older builds.
         ("foreign", pa.list_(pa.field("element", pa.string()))),
         ("by_name", pa.bool_()),  # `Format.by_name`; null in manifests of older builds
-        ("nested", pa.list_(pa.field("element", pa.string()))),  # `Format.nested_marks`; null in those of older builds
+        (
+            "nested",
+            pa.list_(pa.field("element", pa.string())),
+        ),  # `Format.nested_marks`; null from older builds
         # Columns with bounds, such as "ts timestamp", and for each of them the `Bounds.numbers` of all blocks of the
         # file; null in manifests of older builds.
         ("bounded", pa.list_(pa.field("element", pa.string()))),
@@ -73,7 +76,7 @@ SHARDS = pa.schema(
         ("shard", pa.string()),  # file name in the generation's folder
         ("size", pa.int64()),  # bytes
         ("rows", pa.int64()),  # rows of the index table
-        ("cardinality_size", pa.int64()),  # bytes of the file of its cardinalities; 0 for COMPACT
+        ("cardinality_size", pa.int64()),  # bytes of the shard's cardinality file; 0 for COMPACT
     ]
 )
 
@@ -103,8 +106,8 @@ class Freshness(Enum):
 class Manifest:
     """The content of a generation.
 
-    `folder` is the path of the generation. `files` has schema FILES, `shards` has schema SHARDS. Both give shards by
-    file names in `folder`; if `folder` is "", by paths (`located`).
+    `folder` is the path of the generation. `files` has schema FILES, `shards` has schema SHARDS. In both, shards are
+    given by file names in `folder` or, if `folder` is "", by paths (`located`).
     """
 
     folder: str
@@ -163,9 +166,9 @@ class Manifest:
 
 
 def bounded_column(name: str, type: str) -> str:
-    """Return the text that stands for a column in the field `bounded` of FILES.
+    """Return the item for a column in the field `bounded` of FILES.
 
-    The text has the column's name and its type at the time of the build.
+    The item has the column's name and its type at the time of the build.
 
     >>> bounded_column("At", "timestamp")
     'at timestamp'
@@ -188,11 +191,11 @@ def valid_rows(files: pa.Table, schemas: Collection[int] | None) -> npt.NDArray[
 
 
 def write(folder: str, files: Sequence[pa.Table], shards: pa.Table, sums: Mapping[str, Sequence[int]]) -> None:
-    """Write the manifest of a generation, after all of its shards.
+    """Write the manifest of a generation.
 
-    The generation must have been started. `files` are tables of schema FILES, in any order, `shards` has schema SHARDS,
-    `sums` are the checksums of shards and cardinalities by file name. Users who may read all shards may read the
-    manifest. Raise OSError or StoreError.
+    `generation.start` must have created the generation, and all shards must have been written. `files` are tables of
+    schema FILES, in any order. `shards` has schema SHARDS. `sums` has the checksums of shards and cardinality files, by
+    file name. Users who may read all shards may read the manifest. Raise OSError or StoreError.
     """
     ordered = pa.concat_tables([FILES.empty_table(), *files]).sort_by("path")
     contents: dict[str, pa.Buffer | bytes] = {
@@ -216,7 +219,7 @@ def write(folder: str, files: Sequence[pa.Table], shards: pa.Table, sums: Mappin
     *before_last, last = [partial(put, name) for name in contents]
     first: list[Callable[[], None]] = [put_sums, *before_last]
     map_parallel(lambda write: write(), first, stores.parallel(folder))
-    last()  # `generation.usage` takes its existence to mean that the manifest is complete
+    last()  # to `generation.usage`, a manifest with this file is complete
 
 
 def _bytes(manifest: Manifest) -> int:
@@ -241,7 +244,7 @@ def read(folder: str) -> Manifest:
         try:
             checksums.require(content, sums.get(name))
             table = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)  # read_table takes twice as long
-            for field in schema:  # those that older builds do not write
+            for field in schema:  # add the columns that older builds do not write
                 if field.name in LATER and field.name not in table.column_names:
                     table = table.append_column(field, pa.nulls(table.num_rows, field.type))
             tables.append(table.select(schema.names).cast(schema))
@@ -267,7 +270,7 @@ def from_lines(folder: str, lines: Iterable[str]) -> Manifest:
 
 
 def _to_lines(files: pa.Table, shards: pa.Table) -> bytes:
-    files = files.drop_columns(["bounded", "bounds"])  # who reads lines reads no base files
+    files = files.drop_columns(["bounded", "bounds"])  # readers of the lines do not read base files
     rows = [{kind: row} for kind, table in (("file", files), ("shard", shards)) for row in table.to_pylist()]
     return gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode(), mtime=0)
 

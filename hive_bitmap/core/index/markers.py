@@ -1,4 +1,4 @@
-"""Markers: small JSON files with the owner and state of a folder.
+"""Read and write markers, which are small JSON files with the owner and state of a folder.
 
 Readers of tables ignore markers. An unreadable marker is reported as a state of its folder, with a sentence, and never
 fails a command: a flipped bit, or anyone who may write into the folder, can make a marker unreadable.
@@ -21,7 +21,7 @@ from typing import Any, TypeGuard
 from hive_bitmap.core import stores
 
 MOST_BYTES = 64 << 20  # a marker with the names of a million shards has 40 MB
-GRACE_SECONDS = 24 * 3600  # seconds for which a process of another machine counts as running
+GRACE_SECONDS = 24 * 3600  # seconds for which a process of another machine is assumed to be running
 _CRC = "crc32"
 _STARTTIME = 22 - 3  # index in `_stat` of field 22 of proc(5)'s /proc/<pid>/stat, which starts at field 3
 _END_OF_TIME = 1e11  # seconds, in the year 5138
@@ -31,20 +31,17 @@ _lock = Lock()
 
 
 class Unreadable(Exception):
-    """A marker that exists and cannot be read.
-
-    The message gives the reason, as the end of a sentence.
-    """
+    """A marker exists and cannot be read; the message is a clause with the reason."""
 
 
 @dataclass(frozen=True)
 class Author:
     """The process that wrote a marker, and the time.
 
-    `started` is the time in seconds since 1970. `process_start` is the start of the process, in ticks since the machine
-    booted; 0 if the system does not provide this time. It distinguishes the process from later processes with the same
-    number. `pid_namespace` is the namespace of the process number, because containers may share the name of their host;
-    "" if the system does not provide a namespace.
+    `started` is the time at which the work began, in seconds since 1970. `process_start` is the start of the process,
+    in ticks since the machine booted; 0 if the system does not provide this time. It distinguishes the process from
+    later processes with the same number. `pid_namespace` is the namespace of the process number, because containers may
+    share the name of their host; "" if the system does not provide a namespace.
     """
 
     host: str
@@ -76,25 +73,22 @@ class Author:
         raise Unreadable(f"its marker {name} does not say who wrote it")
 
     def is_at_work(self, complete: bool) -> bool:
-        """Return whether the process may still do the work that the marker stands for.
+        """Return whether the process may still be doing the work that the marker stands for.
 
-        `complete` says whether this work is done. In the first day after `started`, a living process counts as at work
-        even if the work is done. After this day it counts only if the work is not done, because it may be busy with
-        something else. After this day, a later process with the same number does not count either: in restarted
-        containers, all processes have the same few numbers. A process of another machine or container counts as at work
-        for the first day, because this machine cannot find out whether the process lives.
+        `complete` says whether this work is done. For GRACE_SECONDS after `started`, the process is assumed to be at
+        work if a process with its number is alive, even if the work is done. Later, the work must also be incomplete,
+        and the process must have the recorded start: in restarted containers, processes get the same few numbers again.
+        A process of another machine or container is assumed to be at work for GRACE_SECONDS, because this machine
+        cannot find out whether it is alive.
         """
         young = time.time() - self.started < GRACE_SECONDS
         if self.host != socket.gethostname() or self.pid_namespace not in ("", _pid_namespace()):
-            return young  # whether a process of another machine or container lives is unknown
+            return young  # nobody here knows whether a process of another machine or container is alive
         return _alive(self.pid) and (young or (not complete and self._may_be_alive()))
 
     @property
     def is_this_process(self) -> bool:
-        """Whether this very process wrote the marker.
-
-        The result is False if the system does not provide the start of processes.
-        """
+        """Whether this process wrote the marker; False if the system does not provide the start of processes."""
         this = Author.this_process()
         return bool(self.process_start) and replace(self, started=0) == replace(this, started=0)
 

@@ -1,8 +1,8 @@
-"""Conditions on partition columns, in the WHERE of an index.
+"""Parse conditions on partition columns, in the WHERE of an index.
 
 The conditions are a small part of Spark's SQL, without functions and subqueries. The text of a condition comes from
-table properties, which anybody may have written. So the text is never passed to Spark. Instead, the text is parsed, and
-the parsed condition is written as SQL again.
+table properties, which anybody may have written. So the text itself is never passed to Spark: it is parsed, and new SQL
+is written from the parsed condition.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _TYPE = re.compile(r"[A-Z]\w*")
 
 
 class PartitionCondition(Grammar[str, str]):
-    """A condition that is converted to Spark's SQL while the text is read.
+    """A parser that converts a condition to Spark's SQL.
 
-    `columns` are the columns named so far, in order.
+    `columns` has the names of the columns that were read so far, in order.
     """
 
     def __init__(self, tokens: Tokens) -> None:
@@ -70,9 +70,9 @@ class PartitionCondition(Grammar[str, str]):
 
 
 class _StoredCondition(PartitionCondition):
-    """The condition of an index, in its own dialect.
+    """A parser of the conditions that indexes store.
 
-    The dialect has no quotes in strings and no strings in double quotes, because Spark's settings may change the
+    Their dialect has no quotes in strings and no strings in double quotes, because Spark's settings may change the
     meaning of such strings.
     """
 

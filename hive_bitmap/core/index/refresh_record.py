@@ -15,17 +15,17 @@ from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.markers import Author, Unreadable
 
 NAME = "_refresh.json"
-_written_here: LRUCache[tuple[str, ...], RefreshRecord] = LRUCache(1000)  # a store may have refused to write these
-_lock = Lock()  # reading an LRUCache changes it, too
+_written_here: LRUCache[tuple[str, ...], RefreshRecord] = LRUCache(1000)  # also records that a store refused to write
+_lock = Lock()  # needed for reads, too, because they change an LRUCache
 
 
 @dataclass(frozen=True, kw_only=True)
 class RefreshRecord:
     """The last refresh of an index.
 
-    `author` has the process and the start. `seconds` is the duration of the whole refresh, which may include other
-    indexes of the table. `files` is the number of base files that were read. `error` says why the refresh failed; empty
-    if the refresh succeeded.
+    `author` has the process and the start of the refresh. `seconds` is the duration of the whole refresh, which may
+    include other indexes of the table. `files` is the number of base files that were read. `error` says why the refresh
+    failed; it is empty if the refresh succeeded.
     """
 
     author: Author
@@ -49,8 +49,8 @@ def write(definition: Definition, record: RefreshRecord, metastore: str) -> None
 
     `metastore` is the id of this metastore. The record is written only if the marker in the root names this index and
     this metastore. Without this check, a property that names another user's folder as the root would make this process
-    write there, and some stores would create the root of a dropped index again. In this process, `read` returns the
-    record even if it was not written. Raises OSError and StoreError.
+    write there, and some stores would create the root of a dropped index again. If the record is not written, `read`
+    still returns it in this process. Raises OSError and StoreError.
     """
     with _lock:
         _written_here[_key(definition)] = record

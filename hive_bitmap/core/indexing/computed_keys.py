@@ -1,8 +1,8 @@
 """Read the keys of an index from a base file.
 
-A key that is a column is read from the file. The values of keys that are expressions were computed by Spark before the
-tasks run, and lie in scratch files, one for each base file, with its rows in order (`building/computing`). A base file
-that has changed since then has no such values.
+A key that is a column is read from the file. Before the tasks run, Spark computes the keys that are expressions, and
+writes a scratch file for each base file, with the rows in the same order (`building/computing`). These values cannot be
+used if the base file has changed since then.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COMPUTED = pa.schema(
         ("part", pa.string()),  # a scratch file in the same folder; empty for a file without rows
         ("reason", pa.string()),  # why the columns could not be read; empty if they were
         ("failed", pa.list_(pa.string())),  # the names of the expressions that fail for at least one row
-        ("seconds", pa.float64()),  # how long tasks took for the file
+        ("seconds", pa.float64()),  # time that tasks took for the file
     ]
 )
 
@@ -38,7 +38,8 @@ COMPUTED = pa.schema(
 class KeyReader:
     """Reads the keys of an index from an open base file.
 
-    `parts` are the scratch files with the values of its keys that are expressions. Raises Undecodable.
+    `handle` is the open file, and `parts` are the scratch files with the keys that are expressions. Methods raise
+    Undecodable.
     """
 
     definition: Definition
@@ -49,7 +50,7 @@ class KeyReader:
 
     @classmethod
     def of(cls, definition: Definition, options: ReadOptions, path: str, handle: Any, blocks: Blocks) -> KeyReader:
-        """Return the reader of a file. Raise Undecodable or FileChanged if its keys were not computed."""
+        """Return the reader of a file; raise Undecodable or FileChanged if its keys were not computed."""
         if not definition.expressions or not options.staging:
             return cls(definition, options, handle, blocks)
         parts = _parts(definition, options.staging, path)
@@ -78,7 +79,10 @@ class KeyReader:
 
 
 def seconds_by_path(folder: str) -> dict[str, float]:
-    """Return how long tasks took to compute the keys of each base file. The keys lie in `folder`."""
+    """Return the seconds that tasks took to compute the keys of each base file, by path.
+
+    `folder` is the staging folder with the computed keys.
+    """
     return {path: values["seconds"] for path, (_, values) in read_list(f"{folder}/{LIST}").items()}
 
 

@@ -41,14 +41,14 @@ from hive_bitmap.core.table_info import Values
 from hive_bitmap.errors import FileChanged, Undecodable
 
 log = logging.getLogger(__name__)
-SHARD_BYTES = 256 << 20  # index rows collected in memory before a shard is written: limits the memory of a task
-PLAIN_KEYS = 64  # keys of a block in the encoding plain, whose bitmaps then take up to 8 bytes for each row
-PLAIN_BYTES = 64 << 10  # bitmaps of a block in the encoding plain that has more keys
-MOST_BYTES = 1 << 30  # index rows of one file; more fit neither a task nor the 32-bit offsets of an Arrow array
-AHEAD_BYTES = 128 << 20  # base files that are indexed at the same time, unless two files are larger
-KEYS_AT_ONCE = 1 << 17  # keys with bitmaps that are encoded together: this limits the memory of encoding
+SHARD_BYTES = 256 << 20  # bytes of index rows after which a shard is written, to limit the memory of a task
+PLAIN_KEYS = 64  # most keys of any block in the encoding plain; bitmaps then take up to 8 bytes for each row
+PLAIN_BYTES = 64 << 10  # most bytes of a block's bitmaps in the encoding plain if it has more than PLAIN_KEYS keys
+MOST_BYTES = 1 << 30  # most bytes of index rows of one file: for a task, and for 32-bit offsets of an Arrow array
+AHEAD_BYTES = 128 << 20  # most bytes of base files that are indexed at the same time; two files may exceed it
+KEYS_AT_ONCE = 1 << 17  # most keys whose bitmaps are encoded together, to limit the memory of encoding
 NEAR_CODES = 128  # integers within a range this narrow are encoded by their distance from the smallest
-MOST_BOUNDED, MOST_BOUNDS = 32, 8192  # columns with bounds in a manifest, and their bounds in a file
+MOST_BOUNDED, MOST_BOUNDS = 32, 8192  # most columns with bounds, and most blocks times such columns of a file
 NO_VALUES: Mapping[Column, pa.ChunkedArray] = {}
 DENSE_CODES = 1 << 22  # up to this many possible codes are renumbered through a table of flags
 
@@ -60,10 +60,10 @@ class Group:
     The task writes a shard for each index, or several shards if the index rows are large. The paths of the files are
     distinct. `bytes` is the total size of the files according to the listing. `folders` has the folder of the new
     segment for each of `definitions`. `schema_crc` is the checksum of the base table's schema, which the manifest
-    records for each file. `immutable` has the files that are never written again, by path, as the log of the table
-    lists them. Some files make a library end the process: `fatal` maps the path of such a file to the reason that the
-    manifest records. If the table has partitions, `values` has the partition values of each file as texts, and `typed`
-    has a row of the typed partition values for each file.
+    records for each file. `immutable` has the files that are never written again, by path, as the log of a Delta or
+    Iceberg table lists them. Some files make a library end the process: `fatal` maps the path of such a file to the
+    reason that the manifest records. If the table has partitions, `values` has the partition values of each file as
+    texts, and `typed` has a row of the typed partition values for each file.
     """
 
     paths: tuple[str, ...]
@@ -83,7 +83,7 @@ class Group:
         return None if self.typed is None else Partitions(pa.array(self.paths, pa.string()), self.typed)
 
     def of(self, paths: Sequence[str]) -> Group:
-        """Return a group with only those files of this group that have the given paths."""
+        """Return a group with some files of this group, given by path."""
         places = {path: number for number, path in enumerate(self.paths)}
         numbers = [places[path] for path in paths]
         typed = None if self.typed is None else self.typed.take(pa.array(numbers, pa.int64()))
@@ -111,18 +111,13 @@ class ShardReport:
 
 @dataclass(frozen=True)
 class IndexedFile:
-    """The result of indexing one base file.
-
-    `rows` has an item for each index: the index rows, or the reason why the file is not indexed. `spark_only` are the
-    columns that only Spark reads correctly. `foreign` are the columns of the file that the table does not have.
-    `by_name` and `nested` are as in `Format`, and `bounds` are the bounds of columns that the manifest records.
-    """
+    """The result of indexing one base file."""
 
     fingerprint: Fingerprint
     blocks: Blocks
     spark_only: tuple[str, ...]  # columns that only Spark reads correctly
-    rows: tuple[pa.Table | str, ...]
-    foreign: tuple[str, ...] = ()  # lower-case names of columns in the file that are not the table's
+    rows: tuple[pa.Table | str, ...]  # for each index, the index rows, or the reason why the file is not indexed
+    foreign: tuple[str, ...] = ()  # lower-case names of columns of the file that the table does not have
     by_name: bool = False  # see `Format.by_name`
     nested: tuple[str, ...] = ()  # see `Format.nested_marks`
     bounds: Mapping[str, Bounds] = field(default_factory=dict)  # by name and type of the column, as in the manifest
@@ -202,8 +197,7 @@ def aggregated_values(
 def _files_at_once(group: Group) -> int:
     """Return how many files to index at the same time.
 
-    Local files are indexed one after the other. Of other files, as many are indexed at once as AHEAD_BYTES and THREADS
-    allow.
+    Local files are indexed one after the other. For other files, AHEAD_BYTES and THREADS limit the number.
     """
     if not group.paths:
         return 1
@@ -220,7 +214,7 @@ def _index_file(group: Group, path: str) -> IndexedFile | None:
         if path in group.immutable:
             return _index_blocks(group, fingerprint.immutable(group.immutable[path]))
         before = fingerprint.take(path)
-        if before.tagged:  # then every read demands the etag, and fails if the file was replaced
+        if before.tagged:  # every read then demands the etag, and fails if the file was replaced
             with stores.pinned(before.status):
                 return _index_blocks(group, before)
         indexed = _index_blocks(group, before)
@@ -257,7 +251,7 @@ def _index_blocks(group: Group, file: Fingerprint) -> IndexedFile:
         return _unindexed(group, file, str(e), columns)
     rows = tuple(_rows_or_reason(group, definition, file.path, handle, blocks) for definition in group.definitions)
     for definition, of_index in zip(group.definitions, rows, strict=True):
-        if isinstance(of_index, str):  # nor may a query through another index read these columns with Arrow
+        if isinstance(of_index, str):  # queries through other indexes may not read these columns with Arrow either
             spark_only.update(column.name for column in definition.source_columns)
     table_names = {name.lower() for column in schema for name in (column.name, column.file_name)}
     foreign = tuple(sorted({name.lower() for name in format.names(handle)} - table_names))
@@ -267,21 +261,18 @@ def _index_blocks(group: Group, file: Fingerprint) -> IndexedFile:
 def _bounds(format: Format, handle: Any, columns: Sequence[KeyColumn], blocks: int) -> dict[str, Bounds]:
     """Return the bounds of the columns by which queries may sort.
 
-    `handle` is the open base file, and `blocks` the number of its blocks. At most MOST_BOUNDED of `columns` are chosen,
-    fewer if the file has many blocks: first dates and timestamps, then integers.
+    `handle` is the open base file, and `blocks` the number of its blocks. Dates and timestamps are chosen before
+    integers. At most MOST_BOUNDED columns are chosen, or fewer if the file has many blocks (MOST_BOUNDS).
     """
     ordered = [column for kind in (TIMES, INTEGERS) for column in columns if column.type in kind]
     chosen = ordered[: min(MOST_BOUNDED, MOST_BOUNDS // max(blocks, 1))]
     types = {column.name: column.type for column in chosen}
-    found = format.bounds(handle, chosen)
-    return {bounded_column(name, types[name]): bounds for name, bounds in found.items()}
+    bounds_by_name = format.bounds(handle, chosen)
+    return {bounded_column(name, types[name]): bounds for name, bounds in bounds_by_name.items()}
 
 
 def _rows_or_reason(group: Group, definition: Definition, path: str, handle: Any, blocks: Blocks) -> pa.Table | str:
-    """Return the index rows of a file for one index.
-
-    If the file cannot be indexed, return the reason.
-    """
+    """Return the index rows of a file for one index, or the reason why the file cannot be indexed."""
     rows, size = [_empty(definition)], 0
     try:
         reader = KeyReader.of(definition, group.read_options, path, handle, blocks)
@@ -306,8 +297,7 @@ def _empty(definition: Definition) -> pa.Table:
 def _unindexed(group: Group, file: Fingerprint, reason: str, columns: Sequence[KeyColumn] = ()) -> IndexedFile:
     """Return the result for a file that is not indexed.
 
-    `reason` is recorded for every index of the group. `columns` are the columns that the result marks as readable by
-    Spark only.
+    `reason` is recorded for every index of the group. `columns` are marked as columns that only Spark reads correctly.
     """
     spark_only = tuple(sorted(column.name for column in columns))
     return IndexedFile(file, Blocks.of([], [], []), spark_only, (reason,) * len(group.definitions))

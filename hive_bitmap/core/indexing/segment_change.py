@@ -35,18 +35,17 @@ class BaseFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """A new segment of an index, and what goes into the segment.
+    """A new segment of an index, and its planned contents.
 
-    `segment` is the plan of the contents: which shards are taken over, and which base files are indexed. `read` has the
-    base files to index, with their partition values.
+    `segment` says which shards are taken over, and which base files are indexed.
     """
 
     index: int  # the number of the index in the build
     definition: Definition
     segment: NewSegment
-    folder: str  # where the segment will be
+    folder: str  # the folder of the new segment
     read: tuple[BaseFile, ...]  # the base files to index
-    shards: pa.Table = field(default_factory=SHARDS.empty_table)  # published ones that may be taken over, with paths
+    shards: pa.Table = field(default_factory=SHARDS.empty_table)  # published shards that may be taken over, with paths
     access: Access | None = None  # the permissions of the folder; None if its store has none
     moved: Mapping[str, str] = field(default_factory=dict)  # current path of a moved file -> its path in shards
 
@@ -57,9 +56,9 @@ class Change:
 
 
 def start(changes: Sequence[Change]) -> None:
-    """Create the new segments of these changes, and link or copy unchanged shards into the segments.
+    """Create the new segments of these changes, and link or copy unchanged shards into them.
 
-    Raise OSError, StoreError, and FileExistsError if somebody else has made one of the folders.
+    Raise OSError or StoreError; FileExistsError if another process has created one of the folders.
     """
     map_parallel(_start, changes)
 
@@ -102,10 +101,10 @@ def _finish(change: Change, reports: Sequence[ShardReport]) -> Manifest:
 
 
 def _sums(shards: Sequence[str]) -> dict[str, Sequence[int]]:
-    """Return the recorded checksums of shards and of their files of cardinalities.
+    """Return the recorded checksums of shards and of their cardinality files.
 
-    `shards` has the paths of the shards. The result has a list of checksums (see `checksums`) for each file name. Files
-    without recorded checksums are missing.
+    `shards` has the paths of the shards. The result maps the name of each file to its checksums (see `checksums`).
+    Files without recorded checksums are missing.
     """
     sums: dict[str, Sequence[int]] = {}
     for shard in shards:

@@ -25,12 +25,12 @@ from hive_bitmap.errors import CorruptIndex
 
 @dataclass(frozen=True)
 class Compaction:
-    """Work item of a task: published shards to rewrite as one.
+    """Work item of a task: published shards to rewrite as one shard.
 
-    `shards` are the paths and sizes of the shards. `files` are the manifest rows of the base files to keep, with paths
-    of shards. `group` describes these base files, and how to index them if a shard is damaged. `group` has one
-    definition, and the folder of the new shard. `former` maps the current path of each moved file to the path in the
-    rows of the shards.
+    `shards` are the paths and sizes of the shards. `files` are the manifest rows of the base files to keep, with the
+    paths of the shards. `group` describes these base files, in case they must be indexed again because a shard is
+    damaged; it has one definition, and the folder of the new shard. `former` maps the current path of each moved file
+    to the path in the rows of the shards.
     """
 
     shards: tuple[tuple[str, int], ...]
@@ -40,7 +40,7 @@ class Compaction:
 
     @property
     def bytes(self) -> int:
-        """The bytes of the shards to read."""
+        """The size of the shards in bytes."""
         return sum(size for _, size in self.shards)
 
 

@@ -1,8 +1,8 @@
-"""Read base files in tasks, also files that only Spark can read.
+"""Read base files in tasks, including files that only Spark can read.
 
-Before the tasks run, Spark has written the values of the files that only Spark can read to scratch files (`staging`).
-These staged values have a `Format` of their own. A file that has changed since Spark began to read it has no staged
-values.
+For files that only Spark can read, Spark writes the values to scratch files before the tasks run (`staging`). A
+`Format` of its own reads these staged values. They cannot be used if the base file has changed since Spark began to
+read it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class StagedFormat(EngineFormat):
     folder: str
 
     def open_file(self, path: str) -> StagedHandle:
-        """Open a file.
+        """Open a base file and its staged values.
 
         Raise FileNotFoundError or Undecodable. Raise FileChanged if Spark has not read the current state of the file.
         """
@@ -120,21 +120,21 @@ class ReadOptions:
     staging: str = ""
 
     def file_format(self) -> Format:
-        """Return the format of the files.
-
-        If only Spark reads the files, the result is the format of the staged values.
-        """
+        """Return the format of the files, or of the staged values if only Spark reads the files."""
         if self.format in LAYOUTS:
             return StagedFormat(self.format, LAYOUTS[self.format], self.staging)
         return FORMATS[self.format]
 
     def key_columns(self, columns: Iterable[Column]) -> list[KeyColumn]:
-        """Return columns of the table in the form that `Format` takes."""
+        """Return columns of the table as the key columns that `Format` takes."""
         return key_columns(columns, self.schema, self.time_zone)
 
 
 def part_rows(parts: Sequence[pq.ParquetFile], first: int, count: int, names: list[str]) -> pa.Table:
-    """Read columns of `count` rows of scratch files, from the row `first` of all their rows on."""
+    """Read columns of `count` rows of scratch files.
+
+    `first` is the position of the first of these rows among the rows of all `parts`.
+    """
     pieces, start = [], 0
     for part in parts:
         for group in range(part.num_row_groups):
@@ -148,9 +148,10 @@ def part_rows(parts: Sequence[pq.ParquetFile], first: int, count: int, names: li
 
 
 def write_list(path: str, schema: pa.Schema, files: Iterable[tuple[Fingerprint, Mapping[str, Any]]]) -> None:
-    """Write a list of base files, which tasks read by `read_list`.
+    """Write a list of base files for tasks to read by `read_list`.
 
-    `schema` has the FINGERPRINTS, then other columns, whose values `files` has beside each fingerprint.
+    `schema` has the FINGERPRINTS, then other columns. `files` has the fingerprint of each base file and its values of
+    the other columns.
     """
     table = pa.Table.from_pylist([asdict(taken) | dict(values) for taken, values in files], schema)
     with stores.open_output(path, private=True) as sink:
@@ -159,7 +160,7 @@ def write_list(path: str, schema: pa.Schema, files: Iterable[tuple[Fingerprint, 
 
 @lru_cache(maxsize=16)
 def read_list(path: str) -> Mapping[str, tuple[Fingerprint, Mapping[str, Any]]]:
-    """Return the fingerprint and the row of each base file in a list, by the path of the base file."""
+    """Read a list of base files: return the fingerprint and the row of each base file, by path."""
     with stores.open_input(path) as source:
         rows = pq.ParquetFile(source).read(use_threads=False).to_pylist()
     return {row["path"]: (Fingerprint.of(row), row) for row in rows}

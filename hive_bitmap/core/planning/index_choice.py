@@ -19,9 +19,9 @@ from hive_bitmap.core.selecting.lookup_units import ANY_KEY
 
 @dataclass(frozen=True)
 class Unserved:
-    """Why no index serves a request: a code, and a sentence.
+    """The reason why no index serves a request: a code, and a sentence.
 
-    If there is no code, users see another reason when the scan is left alone.
+    `code` is None for a detail that only completes the reason of another object (`also`).
     """
 
     code: Reason | None = None
@@ -36,9 +36,9 @@ class Unserved:
 class IndexChoice:
     """The index of each column, and whether each index is used.
 
-    `by_column` has the chosen indexes by lower-case column name. A count of all rows needs no column, and any index can
-    give the number of rows: the index chosen for this number has the key ANY_KEY in `by_column`. `unserved` says why no
-    index can serve the request. It is None if an index serves the request.
+    `by_column` has the chosen indexes by lower-case column name. Any index can give the number of all rows; the index
+    that is chosen for this has the key ANY_KEY in `by_column`. `unserved` says why no index can serve the request; it
+    is None if an index serves the request.
     """
 
     by_column: Mapping[str, Definition]
@@ -53,9 +53,9 @@ class IndexChoice:
         return tuple(replace(use, used=False, reason=reason if use.used else use.reason) for use in self.uses)
 
     def noting(self, unusable_keys: Mapping[str, str]) -> IndexChoice:
-        """Return the choice with the reasons why single keys of indexes cannot be used.
+        """Return the choice with the reasons why some keys of its indexes cannot be used.
 
-        `unusable_keys` has the reasons by the names of the indexes.
+        `unusable_keys` maps the name of an index to the reason.
         """
         uses = [use if use.used else replace(use, reason=unusable_keys.get(use.name, use.reason)) for use in self.uses]
         reasons = "; ".join(dict.fromkeys(unusable_keys.values()))
@@ -75,9 +75,9 @@ def choose(
 
     `indexes` pairs each definition with the reason why the index cannot be used; "" for a usable index. `keys` are the
     grouping columns of a count, in lower case. `count` says whether the query is a count; only a count may use an index
-    for the number of all rows. A count by the columns of an AGGREGATE index is left to `choose_for_sums` unless a
-    BITMAP index has all of its columns. `has_condition` says whether the query has a condition. The predicate does not
-    show this: if no index can test the condition, the predicate is TRUE, as without a condition.
+    for the number of all rows. An AGGREGATE index is not chosen for grouping keys; `choose_cube` does this.
+    `has_condition` says whether the query has a condition. The predicate does not show this: if no index can test the
+    condition, the predicate is TRUE, as without a condition.
     """
     usable = [definition for definition, why_not in indexes if not why_not]
     by_column = choose_indexes(usable, predicate, keys)
@@ -96,12 +96,12 @@ def choose_for_sums(
 ) -> IndexChoice:
     """Choose the index whose partial aggregates answer a query.
 
-    The index must have all keys, all columns that the predicate tests, and all aggregates. Partition columns, which are
-    `partitioned_by` in lower case, need no index. An index with fewer columns is preferred, and then one of the type
-    AGGREGATE, which has fewer rows. In `by_column`, the chosen index also has the key ANY_KEY, because the query may
-    name none of its columns. `measures` maps each measure to its aggregates; there are no aggregates if the measured
-    column is not a data column of the table, and then no index is chosen. `indexes`, `predicate` and `keys` are as in
-    `choose`.
+    The index must have all keys, all columns that the predicate tests, and all aggregates. `partitioned_by` are the
+    partition columns in lower case, which the index need not have. An index with fewer columns is preferred; of indexes
+    with equally many columns, an AGGREGATE index, which has fewer rows. In `by_column`, the chosen index also has the
+    key ANY_KEY, because the query may name none of its columns. `measures` maps each measure to its aggregates. A
+    measured column that is not a data column of the table has no aggregates, and then no index is chosen. `indexes`,
+    `predicate` and `keys` are as in `choose`.
     """
     aggregates = [aggregate for held in measures.values() for aggregate in held]
     tested = {column.lower() for column in columns_of(predicate)}
@@ -132,10 +132,10 @@ def choose_cube(
     keys: Sequence[str],
     partitioned_by: Collection[str],
 ) -> IndexChoice | None:
-    """Choose an AGGREGATE index that counts the rows of a predicate by keys.
+    """Choose an AGGREGATE index that counts the matching rows by keys.
 
-    Return None if none has all columns, if a BITMAP index has them, or if the query tests and groups by none. The
-    arguments are as in `choose_for_sums`.
+    The index must have all columns that the query tests or groups by. Return None if no index has them all, if a BITMAP
+    index has them all, or if there are no such columns. The arguments are as in `choose_for_sums`.
     """
     needed = {*keys, *(column.lower() for column in columns_of(predicate))} - set(partitioned_by)
     serving = [
@@ -151,13 +151,13 @@ def choose_cube(
 def holds(definition: Definition, aggregates: Collection[Aggregate]) -> bool:
     """Return whether the rows of an index hold all of these aggregates.
 
-    An aggregate of a column counts only if the index has aggregated the column under the same name and type.
+    The index must have aggregated each column under the same name and type.
     """
     return set(aggregates) <= set(definition.aggregates)
 
 
 def _shown(names: Sequence[str], definitions: Sequence[Definition]) -> str:
-    """Return the names of columns and keys for people. A key that is an expression is shown as SQL."""
+    """Return the names of columns and keys as users know them: a key that is an expression is shown as SQL."""
     shown = {e.name: e.sql for definition in definitions for e in definition.expressions}
     return ", ".join(shown.get(name, name) for name in names)
 

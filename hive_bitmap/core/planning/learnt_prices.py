@@ -1,13 +1,13 @@
-"""Learn from finished reads how much slower or faster a machine is than the prices say.
+"""Learn from finished reads by which factor real times differ from the prices.
 
 Prices are measured on one machine. Other machines, stores and loads differ from this machine by a factor. A factor is
-learnt for each kind of read: by Spark or by our readers, of a format, in a kind of store. Each measured time is divided
-by the time that the prices alone expected. The factor is the median of the latest quotients.
+learnt for each kind of read. The kind is the reader (Spark's or ours), the format and the kind of store. Each measured
+time is divided by the time that the prices alone predict. The factor is the median of the latest quotients.
 
 Choices depend on the ratio of two factors: Spark's and ours. A factor that is not learnt yet is equal to the other
 factor, or 1 if neither is learnt. Whether a read is measured depends on its expected time, never on its real time: if
-only slow reads were measured, the factor would be too large. With a factor that is too large, a kind of read would
-never be chosen again, and so never be measured again. Therefore measurements expire.
+only slow reads were measured, the factor would be too large. A kind of read with too large a factor would never be
+chosen again, and so never be measured again. Therefore measurements expire.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from enum import Enum
 from statistics import median
 from threading import Lock
 
-LEAST_SECONDS = 0.2  # expected; shorter reads tell more about the planning and the clock than about prices
+LEAST_SECONDS = 0.2  # least expected time of a measured read: planning and the clock distort shorter reads
 LEAST, MOST = 0.25, 4.0  # bounds of a factor
 ENOUGH = 3  # measurements before a factor is used
-REMEMBERED = 15  # latest measurements of each kind, so that a factor follows the load of the machine
-STEP = 1.1  # a factor changes by at least so much, so that decisions by price stay valid for a while
-MOST_AGE = 600.0  # seconds after its latest measurement, in which a kind of read is forgotten
-MOST_KINDS = 64  # further kinds of read keep the factor 1
+REMEMBERED = 15  # measurements kept of each kind, the latest, so that a factor follows the load of the machine
+STEP = 1.1  # least ratio by which a factor changes, so that decisions by price stay valid for a while
+MOST_AGE = 600.0  # seconds from its latest measurement until a kind of read is forgotten
+MOST_KINDS = 64  # most kinds of read that are measured; others keep the factor 1
 
 
 class Reader(Enum):
@@ -37,10 +37,10 @@ class Reader(Enum):
 
 @dataclass(frozen=True)
 class Learnt:
-    """The learnt factor of a kind of read, and its measurements.
+    """The learnt factor of a kind of read, and its latest measurement.
 
-    Prices are multiplied by `factor`. The latest measured read took `measured` seconds; the prices alone expected
-    `expected` seconds. `count` is the number of measurements, including forgotten measurements.
+    Prices are multiplied by `factor`. The latest measured read took `measured` seconds; the prices alone predicted
+    `expected` seconds. `count` is the number of all measurements, even if they no longer determine the factor.
     """
 
     factor: float = 1.0
@@ -53,7 +53,7 @@ class Learnt:
 class Factors:
     """The learnt factors for reading a format in a kind of store.
 
-    `spark` is the factor of Spark's readers. `own` is the factor of our readers.
+    `spark` is the factor of Spark's readers. `own` is the factor of our readers. `store` is a scheme such as "s3a".
     """
 
     store: str = ""
@@ -87,7 +87,7 @@ def _sentence(what: str, learnt: Learnt) -> str:
     return f"{what} {learnt.factor:.1f} times their price ({latest})"
 
 
-FROZEN = Factors()  # prices as they are
+FROZEN = Factors()  # factors of 1
 
 
 @dataclass
@@ -102,7 +102,7 @@ class _Measurements:
         return len(self.ratios) >= ENOUGH
 
     def note(self, expected: float, measured: float) -> None:
-        """Add a measurement: a read took `measured` seconds, while the prices alone expected `expected`."""
+        """Add a measurement: a read took `measured` seconds, where the prices alone predicted `expected`."""
         self.ratios.append(measured / expected)
         self.latest = time.monotonic()
         factor = self.learnt.factor
@@ -141,7 +141,7 @@ class LearntPrices:
         return Factors(store, format, *factors)
 
     def _forget_old(self) -> None:
-        """Forget each kind of read that has not been measured for a while."""
+        """Forget each kind of read that has not been measured for MOST_AGE seconds."""
         oldest = time.monotonic() - MOST_AGE
         for kind in [kind for kind, measured in self._kinds.items() if measured.latest < oldest]:
             self._version += self._kinds.pop(kind).is_enough
@@ -149,7 +149,7 @@ class LearntPrices:
     def note(self, factors: Factors, reader: Reader, estimate: float, seconds: float) -> None:
         """Add the measurement of a read by `reader`, which took `seconds`.
 
-        `estimate` is the time in seconds that prices with these factors expected. Reads with a short expected time are
+        `estimate` is the time in seconds that prices with these factors predicted. Reads with a short expected time are
         ignored, and so are reads priced with FROZEN factors.
         """
         kind, expected = (factors.store, factors.format, reader), estimate / factors.of(reader).factor

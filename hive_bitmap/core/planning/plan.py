@@ -15,7 +15,7 @@ from hive_bitmap.core.selecting.candidates import LookupResults
 from hive_bitmap.core.selecting.first_rows import FirstRows
 from hive_bitmap.core.selecting.lookup_units import Flags, Longs
 
-# The base files of the partitions that remain after pruning, a row for each.
+# One row for each base file of the partitions that remain after pruning.
 FILES_SCHEMA = pa.schema(
     [
         ("path", pa.string()),
@@ -23,14 +23,14 @@ FILES_SCHEMA = pa.schema(
         ("state", pa.string()),  # fresh, stale or unindexed
         ("reason", pa.string()),  # why the file is not fresh, if that is known
         ("size", pa.int64()),  # bytes
-        ("scanned", pa.bool_()),  # it is read whole: it is not fresh, or the index is damaged
-        ("blocks", pa.int32()),  # the number of its blocks in the index; 0 if it is read whole
+        ("scanned", pa.bool_()),  # whether the file is read whole: it is not fresh, or the index is damaged
+        ("blocks", pa.int32()),  # the number of the file's blocks in the index; 0 if the file is read whole
     ]
 )
-# The blocks of the fresh files, a row for each, in the order of the files.
+# One row for each block of the fresh files, in the order of the files.
 BLOCKS_SCHEMA = pa.schema(
     [
-        ("file", pa.int32()),  # the row of its file in `files`
+        ("file", pa.int32()),  # the row of the block's file in `files`
         ("offset", pa.int64()),  # `_offset` of the index table
         ("length", pa.int64()),  # bytes
         ("rows", pa.int64()),
@@ -71,13 +71,13 @@ class Plan:
     empty, and the figures are None. `rows_total` is also None if a file is read whole. `rows_selected` is also None if
     only an upper bound is known. `deleted` is the number of indexed files that are no longer in the table.
 
-    A full scan that was chosen by a sample of the partitions has no files and blocks; of the figures, only `rows_total`
-    may be set.
+    If a full scan was chosen from a sample of the partitions, the plan has no files and blocks, and no figures except
+    perhaps `rows_total`.
 
-    `in_driver` is for the strategy `rows`: the process that planned the query reads the rows, and no task does.
-    `row_tasks` is the number of tasks among which reading the rows is worth dividing. `first` describes the first rows
-    that a sorted query needs. It is set only if blocks without such rows were left out. The blocks that were left out
-    have no selected rows.
+    `in_driver` is for the strategy `rows`: the process that planned the query reads the rows, instead of tasks.
+    `row_tasks` is the best number of tasks for reading the rows. `first` describes the first rows that a sorted query
+    needs. It is set only if blocks without such rows were left out; these blocks then have no selected rows.
+    `candidates` are the results of the lookups; None without a lookup.
     """
 
     table: str
@@ -156,9 +156,9 @@ class Plan:
 
     @property
     def kept_files(self) -> Flags:
-        """Whether each file is kept: it is read whole, or holds a selected row.
+        """Whether each file is read: it is read whole, or it holds a selected row.
 
-        An answer from the index keeps only the files that it reads whole.
+        If the index holds the answer, only the files that are read whole are read.
         """
         kept = self.scanned_files
         if self.strategy != Strategy.INDEX_ONLY:
@@ -167,10 +167,10 @@ class Plan:
 
     @property
     def kept_blocks(self) -> int | None:
-        """The number of blocks to read: those with a selected row.
+        """The number of blocks to read, which are the blocks with a selected row.
 
-        Each file that is read whole counts as one block. An answer from the index reads only such files. None if no
-        index was looked up.
+        Each file that is read whole counts as one block; if the index holds the answer, only these files are counted.
+        None if no index was looked up.
         """
         return int(self.scanned_files.sum()) if self.strategy == Strategy.INDEX_ONLY else self.blocks_selected
 
@@ -189,7 +189,7 @@ def _integers(column: pa.ChunkedArray) -> Longs:
 def _of(part: int | None, whole: int | None, what: str) -> str:
     """Return a text such as `3 of 10 blocks`, with `some` for an unknown number.
 
-    `part` and `whole` are the numbers, and `what` is the plural of what is counted.
+    `part` and `whole` are the numbers, and `what` is the plural noun.
     """
     texts = ["some" if number is None else f"{number:,}" for number in (part, whole)]
     return f"{texts[0]} of {texts[1]} {what}"

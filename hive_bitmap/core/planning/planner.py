@@ -32,7 +32,7 @@ from hive_bitmap.core.selecting.candidates import Lookup, LookupResults
 from hive_bitmap.core.selecting.select import LookupResult
 from hive_bitmap.core.stores.speed import LOCAL, Speed
 
-FEW_BYTES = 0.1  # a plan's reason gives the saved share of the bytes only from this share on
+FEW_BYTES = 0.1  # least saved share of the bytes that the reason of a plan mentions
 _FRESH, _UNINDEXED = Freshness.FRESH.value, Freshness.UNINDEXED.value
 MOST_DRIVER_ROWS = 50_000  # most rows that are read by the process that planned a query
 
@@ -52,12 +52,12 @@ class PlanInputs:
     `cores` is the number of tasks that run at the same time. `columns` are the data columns to read, in lower case.
     `unkeyed` are the columns to read whose type cannot be a key's type. `nested` has the types of the `unkeyed` columns
     that tasks may read. `schemas` are the `definition.known_schemas` of the table. `predicate` is None if the query has
-    no condition. `count` says that only the number of rows is wanted.
+    no condition. `count` says that the query needs only the number of rows.
 
-    `unreadable` has files that have to be read whole, and that only Spark can read: it maps their paths to the reason.
-    The path "" stands for all files that have to be read whole. `share` is the share of the files' bytes that the
-    columns take. `width` is the number of all data columns, `store` the speed of the files' store. The looked-up files
-    may be a sample: `scale` is the bytes of the table divided by the bytes of the looked-up files.
+    `unreadable` maps the paths of files that only Spark can read to the reason; these files must be read whole. The
+    path "" stands for all files that must be read whole. `share` is the share of the files' bytes that the columns
+    take. `width` is the number of all data columns, `store` the speed of the files' store. The looked-up files may be a
+    sample: `scale` is the bytes of the table divided by the bytes of the looked-up files.
     """
 
     table: str
@@ -73,14 +73,14 @@ class PlanInputs:
     engine_skips: EngineSkips = EngineSkips.NOTHING
     engine_reads_only: bool = False  # the setting hive_bitmap.engine_reads_only
     share: float = 1.0
-    width: int = 0  # how many columns the table has; 0: unknown
+    width: int = 0  # 0: unknown
     store: Speed = LOCAL
     factors: Factors = FROZEN  # learnt factors of the prices
     limit: int | None = None  # the number of selected rows after which Spark stops reading; None: it reads all
     scale: float = 1.0
     driver_read_bytes: int = 0  # most bytes of rows that this process itself may read
-    answer_seconds: float = 0.0  # of a count: the time in which the index gives the answer
-    spark_count_seconds: float = 0.0  # of a count: the least time that Spark takes
+    answer_seconds: float = 0.0  # for a count: the time to compute the answer from the index
+    spark_count_seconds: float = 0.0  # for a count: the least time that Spark takes
 
     @property
     def prices(self) -> Prices:
@@ -157,7 +157,7 @@ def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResult
 
 
 def needs_file(result: LookupResult, lookup: Lookup) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return for each looked-up file whether a row of it is selected."""
+    """Return for each looked-up file whether it has a selected row."""
     return np.bincount(lookup.unit.file, result.counts, len(lookup.unit.paths)) > 0
 
 
@@ -212,10 +212,9 @@ def strategy_costs(
     """Return the price in seconds of each possible strategy.
 
     The second result has the reasons why other strategies are impossible. `read` is how much is read. With `exact`, the
-    index selects exactly the matching rows. With `is_sure`, the index certainly has a matching row, and the query only
-    asks whether there is a row; then no other file needs to be read. `engine_only` says why only Spark can read the
-    files; None if our tasks can read them too. With `in_driver`, this process reads the selected rows, and no task
-    does.
+    index selects exactly the matching rows. With `is_sure`, the query only asks whether there is a matching row, and
+    the index certainly has one; then no file needs to be read. `engine_only` says why only Spark can read the files;
+    None if our tasks can read them too. With `in_driver`, this process reads the selected rows, instead of tasks.
     """
     prices, share, limit = inputs.prices, inputs.share, inputs.limit
     narrowed = read.until(limit, narrowed=True)
@@ -249,8 +248,8 @@ def strategy_costs(
 def _is_sure(inputs: PlanInputs, work: LookupResults) -> bool:
     """Return whether a count with a limit certainly finds a row.
 
-    This is so if the index selects exactly the matching rows of a looked-up file, and at least one row. The result is
-    false for a count without a limit, which needs all rows.
+    This needs a looked-up file with at least one selected row, of which the index selects exactly the matching rows.
+    The result is false for a count without a limit, which needs all rows.
     """
     if not inputs.count or inputs.limit is None:
         return False
@@ -258,10 +257,10 @@ def _is_sure(inputs: PlanInputs, work: LookupResults) -> bool:
 
 
 def _prices_of_first(inputs: PlanInputs, read: Reads, first: Reads) -> Prices:
-    """Return the prices of a scan of `read` that ends early, at the limit of rows.
+    """Return the prices of a scan that ends at the limit of rows.
 
-    `first` is how much of `read` is read until then. With a limit, Spark begins with a single task. Spark runs more
-    tasks only if the split of the first task has too few rows.
+    `read` is everything that the scan could read, and `first` what it reads until the limit. With a limit, Spark begins
+    with a single task. Spark runs more tasks only if the split of the first task has too few rows.
     """
     split = min(MOST_SPLIT_BYTES, (read.total + read.files * OPEN_BYTES) / inputs.cores)
     is_one_task = inputs.limit is not None and first.total + first.files * OPEN_BYTES <= split
@@ -269,7 +268,7 @@ def _prices_of_first(inputs: PlanInputs, read: Reads, first: Reads) -> Prices:
 
 
 def _stops_early(inputs: PlanInputs, read: Reads, costs: Mapping[Strategy, float]) -> bool:
-    """Return whether Spark reaches the limit of rows early, and no later than any other strategy would.
+    """Return whether Spark's own scan reaches the limit of rows early, and no strategy is clearly cheaper.
 
     `costs` has the price of each possible strategy. Early means that Spark does not read everything.
     """

@@ -23,23 +23,23 @@ WIDTHS |= dict.fromkeys(("bigint", "double", "timestamp", "timestamp_ntz"), 8)
 WIDE = 16  # bytes of a value of any other type
 ORC_STRIDE = 10_000  # rows between two entries of a stripe's row index, by default
 SPLIT_BYTES = 32 << 20  # fs.local.block.size; other file systems have splits four times as large
-OPEN_BYTES, MOST_SPLIT_BYTES = 4 << 20, 128 << 20  # of Spark's splits: what it adds for each file, and the largest
-# In seconds, or seconds per byte, value, row or file, measured on one core of a small machine; `bench` prints the
-# expected seconds beside its times. Choices depend on ratios alone.
+OPEN_BYTES, MOST_SPLIT_BYTES = 4 << 20, 128 << 20  # spark.sql.files.openCostInBytes, spark.sql.files.maxPartitionBytes
+# The following prices are in seconds, or in seconds per byte, value, row or file. They were measured on one core of a
+# small machine; `bench` prints the expected seconds beside its times. Choices depend only on ratios of prices.
 SPARK_START = 0.06
 SPARK_FILE = 4.5e-3  # to open a file and read its footer
 SPARK_BYTE = {"parquet": 3.5e-9, "orc": 6.0e-9}
-SPARK_VALUE = {"parquet": 3.0e-8, "orc": 3.0e-8}  # to decode and filter a value: small ones cost more than their bytes
+SPARK_VALUE = {"parquet": 3.0e-8, "orc": 3.0e-8}  # to decode and filter a value; for small values, more than SPARK_BYTE
 NATIVE_LOOKUP = 0.02  # to find the blocks in planning
-NATIVE_RANGE = 1.0e-3  # to open a file for one range of it
+NATIVE_RANGE = 1.0e-3  # to open a file for one of its ranges
 DIRECT_START, DIRECT_ROW = 0.09, 1.0e-6
 DRIVER_THREADS = 2  # threads that read rows in the process that planned a query
-DRIVER_START = 0.04  # to read rows in that process; its job only hands them on
+DRIVER_START = 0.04  # to start reading rows in that process; Spark's job only passes them on
 DIRECT_BYTE = {"parquet": 1.5e-9, "orc": 2.5e-9}
 DIRECT_VALUE = {"parquet": 2.0e-9, "orc": 1.1e-8}  # to decode a value, see SPARK_VALUE
 DIRECT_FILE = 5.0e-3  # to open a file for its selected rows
 DIRECT_COLUMN = 6.0e-4  # to open a column of such a file
-TASK_SECONDS = 0.1  # the least work of one of our tasks: a smaller one costs more than it saves
+TASK_SECONDS = 0.1  # least work for one of our tasks: a task with less work costs more than it saves
 CLEARLY_CHEAPER = 0.9  # a strategy must cost less than this share of a full scan
 # Consecutive requests to a store, derived from the seconds that `bench.stores` takes with 0, 30 and 100 ms of latency.
 SPARK_REQUESTS = 6  # Spark's requests for each file
@@ -65,7 +65,7 @@ class Reads:
     blocks: int  # selected blocks
     ranges: int  # the number of runs of adjacent selected blocks
     files: int = 0  # the number of all files
-    opened: int = 0  # the number of files of which anything is read
+    opened: int = 0  # the number of files that are read in part or whole
     values: int = 0  # the number of values in all blocks, in all columns; 0: not known
     stored: int = 0  # all blocks
     width: int = 0  # the number of columns of the table; 0: not known
@@ -79,10 +79,11 @@ class Reads:
         return self.values / max(self.stored, 1)
 
     def until(self, limit: int | None, *, narrowed: bool = False) -> Reads:
-        """Estimate what Spark reads until it has `limit` selected rows; without a limit, everything.
+        """Estimate how much Spark reads until it has `limit` selected rows.
 
-        Runs of selected blocks alternate with gaps of other blocks. A full scan reads the first gap, and then a share
-        of the blocks in proportion to the limit; a `narrowed` scan reads no gaps.
+        Without a limit, Spark reads everything. Runs of selected blocks alternate with gaps of other blocks. A full
+        scan reads the first gap, and then a share of the blocks in proportion to the limit; a `narrowed` scan reads no
+        gaps.
         """
         if limit is None:
             return self
@@ -97,9 +98,9 @@ class Reads:
         )
 
     def times(self, factor: float) -> Reads:
-        """Return the figures multiplied by `factor`, except the width.
+        """Return all figures except the width multiplied by `factor`.
 
-        The factor may be a share of the blocks, or scale a sample to the whole table.
+        The factor may be a share of the blocks, or it may scale a sample to the whole table.
         """
         scaled = Reads(**{name: round(factor * figure) for name, figure in asdict(self).items()})
         return replace(scaled, width=self.width)
@@ -199,9 +200,9 @@ class Prices:
     def is_too_small(self, size: float, files: int = 0, values_per_byte: float = 0.0, *, native: bool) -> bool:
         """Return whether a scan is so small that an index cannot speed it up.
 
-        The scan reads `size` bytes of `files` files. It is too small if Spark's own scan would end before a read by an
-        index could begin. `values_per_byte` is as in `Reads`. A `native` read by an index is done by Spark's own
-        reader, and begins after the lookup of the blocks.
+        The scan reads `size` bytes of `files` files. It is too small if Spark's own scan would end before a read
+        through an index could begin. `values_per_byte` is as in `Reads`. With `native`, Spark's own reader would read
+        the selected blocks, after they are looked up; otherwise our tasks would read the selected rows.
         """
         own = self.factors.own.factor
         start = self.factors.spark.factor * SPARK_START + own * NATIVE_LOOKUP if native else own * DIRECT_START
@@ -218,8 +219,8 @@ class Prices:
     def pays_first(self, small: float, size: float, files: int) -> bool:
         """Return whether reading the keys of a join first may save time.
 
-        The job for the keys reads `small` bytes. The keys may replace Spark's scan of `size` bytes of `files` files by
-        a read of few rows.
+        The job for the keys reads `small` bytes. With the keys, a read of few rows may replace Spark's scan of `size`
+        bytes of `files` files.
         """
         first = replace(self, format="parquet").scan(small, 1) + self.factors.own.factor * DRIVER_START
         return first < CLEARLY_CHEAPER * self.scan(size, files)
@@ -274,7 +275,7 @@ class Prices:
     def direct_tasks(self, read: Reads, share: float) -> int:
         """Return how many of our tasks are needed to read the selected rows.
 
-        The time for which tasks wait for the store counts as work.
+        The time in which tasks wait for the store is part of their work.
         """
         work = self._direct_work(read, share) + self._direct_waits(read, 1)
         return max(ceil(work / TASK_SECONDS), 1)

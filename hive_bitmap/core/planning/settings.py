@@ -1,4 +1,4 @@
-"""The settings of a session that concern queries, such as `SET hive_bitmap.enabled=false`.
+"""Read the settings of a session for queries, such as `SET hive_bitmap.enabled=false`.
 
 `settings.json` has the names, kinds and defaults of the settings. It also has the settings of Hadoop that determine
 what readers see. The jar contains this file too, for the Java half.
@@ -19,11 +19,11 @@ PREFIX = "hive_bitmap."
 STRATEGY = f"{PREFIX}strategy"
 _RESOURCE = json.loads((files("hive_bitmap.core.planning") / "settings.json").read_text())
 _DEFAULTS: dict[str, str] = {name: setting["default"] for name, setting in _RESOURCE["settings"].items()}
-NAMES = tuple(_DEFAULTS)  # settings below `stores.` have Hadoop's names, too
+NAMES = tuple(_DEFAULTS)  # further settings begin with `stores.` and end with a name of Hadoop
 NAMES_OF_SERVERS: tuple[str, ...] = tuple(_RESOURCE["of_servers"])
 OF_READERS: tuple[str, ...] = tuple(_RESOURCE["of_readers"])  # Hadoop's, which may be set outside the session
 RPC_SHARE = 2  # the rows of an answer take at most half of the largest message that Spark sends to a task
-RPC_MEGABYTES = 128  # default size of a message
+RPC_MEGABYTES = 128  # default of spark.rpc.message.maxSize
 _UNITS = {"": 0, "b": 0, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30}
 
 
@@ -31,12 +31,12 @@ _UNITS = {"": 0, "b": 0, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30
 class Settings:
     """Whether and how queries use indexes.
 
-    With `engine_reads_only`, only Spark reads base files and nothing is answered from the index alone, so that the row
+    With `engine_reads_only`, only Spark reads base files, and no query is answered from the index alone. So the row
     filters and masks of a policy engine stay in force. `strategy` is used wherever it is possible; None lets the
     planner choose by cost. With `strict`, an error of this package fails the query. Without `strict`, Spark answers the
     query after such an error. An answer from the index alone takes at most `answer_bytes` of the driver's memory for
     its keys. If the selected rows take at most about `driver_read_bytes`, the process that planned the query reads the
-    rows, without a Spark job; 0 switches such reads off. A query waits `planning_seconds` for its plan. With
+    rows, without a Spark job; 0 switches such reads off. A query waits at most `planning_seconds` for its plan. With
     `learn_prices`, the planner's prices follow the times that queries took. Without `auto_refresh`, neither writes nor
     queries of the session refresh indexes.
     """
@@ -109,7 +109,7 @@ def _flag(conf: Mapping[str, str], name: str) -> bool:
 def _bytes_sent(conf: Mapping[str, str], name: str) -> int:
     """Return the value of a session's setting `name`, in bytes.
 
-    The value is limited to what Spark sends to a task in one message.
+    The value is limited to 1 / RPC_SHARE of the largest message that Spark sends to a task.
     """
     text = conf.get(PREFIX + name, _DEFAULTS[name]).strip().lower()
     match = re.fullmatch(r"(\d{1,18})\s*([kmg]?b?)", text)

@@ -1,4 +1,4 @@
-"""The ways of answering a query, and why a query is left to Spark."""
+"""The strategies for a query, and the reasons why a query is left to Spark."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Strategy(str, Enum):
 
     @property
     def is_by_reader(self) -> bool:
-        """Whether Spark's own reader reads the files or blocks that the index selects."""
+        """Whether Spark's own reader reads the selected files or blocks."""
         return self in (Strategy.BLOCKS, Strategy.FILES)
 
 

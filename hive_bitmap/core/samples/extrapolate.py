@@ -10,11 +10,7 @@ from hive_bitmap.core.samples.sampling import Sample
 
 @dataclass(frozen=True)
 class BaseTable:
-    """The figures of a base table that determine the cost of one index.
-
-    The table has `blocks` blocks with rows, in which the key columns of the index take `size` bytes. A build of the
-    index would write `shards` shards, with `workers` concurrent tasks.
-    """
+    """The figures of a base table that determine the cost of one index."""
 
     blocks: int  # blocks with rows
     size: int  # bytes of the index's key columns in these blocks
@@ -38,9 +34,9 @@ def stored_rows(base: BaseTable, samples: Sequence[Sample]) -> float:
 
 
 def build_seconds(base: BaseTable, samples: Sequence[Sample]) -> float:
-    """Estimate the seconds that the concurrent tasks of a build take.
+    """Estimate the seconds that the concurrent tasks take to build one index.
 
-    The build is that of one index. The work of the samples is scaled up to the table, and divided among the workers.
+    The work of the samples is scaled up to the table, and divided among the workers.
     """
     return sum(sample.seconds for sample in samples) * _scale(base, samples) / base.workers
 
@@ -74,9 +70,9 @@ def spread(base: BaseTable, samples: Sequence[Sample]) -> Spread | None:
 
 
 def spread_of_values(samples: Sequence[Sample]) -> Spread | None:
-    """Estimate the spread of the values that queries compare the column with.
+    """Estimate the mean spread of the values that queries compare the column with.
 
-    The estimate is an average over these values (`SampleItem.values`). Return None if no sampled block has any of them.
+    These are `SampleItem.values`. Return None if no sampled block has any of them.
     """
     blocks, rows = sum(sample.blocks for sample in samples), sum(sample.rows for sample in samples)
     of_blocks, of_rows = sum(sample.value_blocks for sample in samples), sum(sample.value_rows for sample in samples)

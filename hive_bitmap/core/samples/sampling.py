@@ -8,9 +8,9 @@ is the same each time.
 The size of a COMPACT or AGGREGATE index is not proportional to the number of blocks. It has one row for each key and
 file: the more blocks of a file hold a key, the less space each block takes. A whole shard is therefore simulated. A key
 that occurs in several sampled blocks is put into the same share of the blocks of the shard. Keys that occur in only one
-sampled block are more numerous in the table than in the sample. The number of such keys in the table is estimated from
-the numbers of keys that occur once and twice, by Chao's estimator of the number of species. This number determines in
-how many blocks such a key is.
+sampled block are more numerous in the table than in the sample. Their number in the table is estimated from the numbers
+of keys that occur in one and in two sampled blocks, by Chao's estimator of the number of species. This estimate
+determines how many blocks of the shard hold such a key.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def resampled(
     """Simulate the rows of a shard, given the sorted index rows of `sampled` blocks.
 
     The shard has `blocks` blocks in `files` files. `rows` has the columns `keys`, `_bucketname` and `_offset`, and one
-    row for each key and block. Return the number of simulated blocks, and pairs of a table and a weight. The number of
-    simulated blocks is smaller than `blocks` if the result would be too large otherwise. The tables have the columns of
-    `rows`, and are sorted like a shard. The size of each table must be multiplied by its weight.
+    row for each key and block. Return the number of simulated blocks, and pairs of a table and a weight. Fewer than
+    `blocks` blocks are simulated if the result would be too large otherwise. The tables have the columns of `rows`, and
+    are sorted like a shard. The size of each table must be multiplied by its weight.
     """
     numbers = [str(number) for number in range(len(keys))]  # a key may be named `count_all`
     numbered = rows.select(keys).rename_columns(numbers)
@@ -86,9 +86,9 @@ def _spread(member: Flags, blocks: int) -> tuple[Longs, Longs]:
     """Simulate which blocks of a shard hold each key that occurs in several sampled blocks.
 
     `member[key, sampled block]` says whether a sampled block holds a key. `blocks` is the number of blocks of the
-    simulated shard. Return two arrays, which have the numbers of the key and of the block of the shard for each pair in
-    which the block holds the key. As in the sample, there are two kinds of blocks: blocks with nearly all keys, and all
-    other blocks. In each kind, a key is put into random blocks, with the same frequency as in the sample.
+    simulated shard. Return the pairs of a key and a block that holds the key, as two arrays: the numbers of the keys,
+    and the numbers of the blocks of the shard. As in the sample, there are two kinds of blocks: blocks with nearly all
+    keys, and all other blocks. In each kind, a key is put into random blocks, with the same frequency as in the sample.
     """
     full = member.mean(0) > NEARLY_ALL if len(member) else np.zeros(member.shape[1], bool)
     like_full = full[np.arange(blocks) * len(full) // blocks]
@@ -106,10 +106,10 @@ def _scattered(block: Longs, twice: int, sampled: int, blocks: int) -> tuple[Lon
     """Simulate which blocks of a shard hold each key that occurs in only one sampled block.
 
     `block` has the number of the sampled block of each key, and `sampled` is the number of sampled blocks. `twice` is
-    how many other keys occur in exactly two sampled blocks. `blocks` is the number of blocks of the simulated shard.
-    Return two arrays, which have the numbers of the key and of the block of the shard for each pair in which the block
-    holds the key; and the estimated number of such keys in the shard. Each key is put into the block of the shard that
-    corresponds to its sampled block, so that keys of one sampled block stay together, and into random other blocks.
+    the number of keys that occur in exactly two sampled blocks. `blocks` is the number of blocks of the simulated
+    shard. Return the pairs of a key and a block that holds the key, as two arrays (see `_spread`), and the estimated
+    number of such keys in the shard. Each key is put into the block of the shard that corresponds to its sampled block,
+    so that keys of one sampled block stay together, and into random other blocks.
     """
     once = len(block)
     pairs = once * blocks / sampled
@@ -143,7 +143,7 @@ FEWEST_BLOCKS = 4  # minimum of a sample: fewer blocks do not show how many bloc
 class FooterItem:
     """Work item of a task: the footer of a base file.
 
-    `columns` has the columns of each index that its keys are, or are computed from.
+    `columns` has the key columns of each index. For a key that is an expression, these are the columns that it uses.
     """
 
     path: str
@@ -174,11 +174,11 @@ class SampleItem:
 class Cost:
     """The size and write time of the index rows of sampled blocks.
 
-    Without bitmaps, `rows`, `data`, `groups` and `seconds` are measured on a simulated whole shard, and the figures
-    here are the share of the sampled blocks in them. `rows` is the number of stored rows. `data` and `cardinalities`
-    are bytes that grow with the table. In addition, each row group takes `group_overhead` bytes, and each file of
-    cardinalities takes `cardinality_overhead` bytes. `groups` is the number of row groups that the index rows fill,
-    which may be a fraction. `seconds` is the time to write the index rows.
+    `rows` is the number of stored rows. `data` and `cardinalities` are bytes that grow with the table. In addition,
+    each row group takes `group_overhead` bytes, and each cardinality file takes `cardinality_overhead` bytes. `groups`
+    is the number of row groups that the index rows fill, which may be a fraction. `seconds` is the time to write the
+    index rows. For an index without bitmaps, `rows`, `data`, `groups` and `seconds` are measured on a simulated whole
+    shard, and divided in proportion to the sampled blocks.
     """
 
     rows: float = 0.0
@@ -193,14 +193,14 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """The measurements of a task on `blocks` blocks with `rows` rows.
+    """The measurements of a task on sampled blocks.
 
-    The key columns of the blocks take `size` bytes. If the blocks could not be indexed, `blocks` is 0 and `reason` says
-    why. `index_rows` is the number of pairs (key, block) with the key in the block. `recurrences` is the number of
-    triples (key, block, other block) with the key in both blocks. `keys` is the number of distinct keys, `key_bytes`
-    the mean size of a key in memory. A build would take `seconds` for these blocks. On average, one of
-    `SampleItem.values` has `value_rows` rows in `value_blocks` blocks. A rare key, rarer than nine of ten keys, has
-    `rare_rows` rows in `rare_blocks` blocks.
+    There are `blocks` blocks with `rows` rows, in which the key columns take `size` bytes. If the blocks could not be
+    indexed, `blocks` is 0 and `reason` says why. `index_rows` is the number of pairs (key, block) with the key in the
+    block. `recurrences` is the number of triples (key, block, other block) with the key in both blocks. `keys` is the
+    number of distinct keys, `key_bytes` the mean size of a key in memory. A build would take `seconds` for these
+    blocks. On average, one of `SampleItem.values` has `value_rows` rows in `value_blocks` blocks. A rare key, which is
+    rarer than nine of ten keys, has `rare_rows` rows in `rare_blocks` blocks.
     """
 
     blocks: int
@@ -223,8 +223,8 @@ def read_footer(item: FooterItem) -> tuple[Longs, Longs]:
     """Read the footer of a file with b blocks, for i indexes.
 
     Return two arrays (int64): the number of rows of each block, of shape (b,), and the bytes of each index's key
-    columns in each block, of shape (i, b). A file that cannot be read counts as a file without blocks, because a build
-    would not index the file. Raise StoreError.
+    columns in each block, of shape (i, b). A file that cannot be read is treated as a file without blocks, because a
+    build would not index it. Raise StoreError.
     """
     format = item.read_options.file_format()
     try:
@@ -365,9 +365,9 @@ def _cost(path: str, rows: pa.Table, item: SampleItem) -> Cost:
 
 
 def _with_counts(rows: pa.Table, definition: Definition) -> pa.Table:
-    """Return simulated index rows with the aggregates of an index: each has a single base row.
+    """Add the aggregates of an index to simulated index rows.
 
-    An estimated index has no other aggregate than `count(*)`.
+    The only aggregate of an estimated index is `count(*)`; it is 1 in each simulated row.
     """
     for field in definition.aggregate_fields:
         rows = rows.append_column(field, pa.array(np.ones(rows.num_rows, np.int64)))
@@ -377,7 +377,7 @@ def _with_counts(rows: pa.Table, definition: Definition) -> pa.Table:
 def _written(path: str, rows: pa.Table, smallest: pa.Table, definition: Definition) -> Cost:
     """Write index rows as a shard to `path`, and measure the cost.
 
-    The overhead of a row group is the size of a shard with the single row `smallest`.
+    The overhead of a row group is measured as the size of a shard with the single row `smallest`.
     """
     started = time.perf_counter()
     written = shard.write(path, rows, definition)

@@ -1,7 +1,4 @@
-"""Judge whether an estimated index is worth its cost.
-
-An index may be worth its cost for counts only.
-"""
+"""Judge whether an estimated index is worth its cost: for lookups and counts, for counts only, or not at all."""
 
 from __future__ import annotations
 
@@ -16,9 +13,9 @@ from hive_bitmap.core.planning.settings import ANSWER_BYTES, DRIVER_READ_BYTES
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.stores.speed import LOCAL, Speed
 
-MOST_PARTIALS = 0.25  # share of the table's rows; sums of more partial aggregates are not worth storing
+MOST_PARTIALS = 0.25  # share of the table's rows; more rows of partial aggregates are not worth storing
 LARGE = 0.5  # share of the table's size; a larger index is not worth its space
-ROWS_OF_A_KEY = 2.0  # with fewer rows per key, about each row has a key of its own
+ROWS_OF_A_KEY = 2.0  # with at most so many rows per key, the verdict is that about each row has its own key
 FEW_ROWS, FEW_BLOCKS = 0.01, 0.5  # shares of rows and blocks; a rare key with at most these is worth looking up
 LITTLE = 1.2  # a lookup gains little if it is faster than a scan by less than this factor
 DOUBT = 1.5  # a table may have this many times the keys that a sample shows
@@ -26,7 +23,7 @@ DOUBT = 1.5  # a table may have this many times the keys that a sample shows
 
 @dataclass(frozen=True, kw_only=True)
 class Queries:
-    """The facts that prices of queries depend on.
+    """The facts besides the index on which the prices of queries depend.
 
     `width` is the number of columns of the table; `answer_bytes` and `driver_read_bytes` are limits of the session.
     """
@@ -44,10 +41,10 @@ class Candidate:
     """An estimated index and its table.
 
     The index has `keys` distinct keys with `key_bytes` bytes each. The table has `rows` rows in `blocks` blocks of
-    `files` files. A rare key is in the shares `rare_rows` of the rows and `rare_blocks` of the blocks; `rare_rows` and
-    `rare_blocks` are None if no block could be indexed. `index_bytes` and `base_bytes` are the sizes of the index and
-    of the base files. `partials` is the number of rows of an AGGREGATE index; 0 for other types. `counts_rows` is false
-    for a COMPACT index, which answers no counts. `queries` has what else the prices of queries depend on.
+    `files` files. `rare_rows` and `rare_blocks` are the shares of rows and blocks that have a rare key; None if no
+    block could be indexed. `index_bytes` and `base_bytes` are the sizes of the index and of the base files. `partials`
+    is the number of rows of an AGGREGATE index; 0 for other types. `counts_rows` is false for a COMPACT index, which
+    answers no counts.
     """
 
     rows: int
@@ -116,9 +113,9 @@ def _is_one_block_a_file(index: Candidate) -> bool:
 def _gains_little(index: Candidate, rare_rows: float, rare_blocks: float) -> bool:
     """Return whether looking up a rare key is hardly faster than a scan.
 
-    The key is in the share `rare_rows` of all rows and in the share `rare_blocks` of all blocks. The planner's prices
-    decide. Return False for a table that is so small that Spark reads the table at once: a larger table with this
-    layout may gain.
+    The planner's prices decide. `rare_rows` and `rare_blocks` are the shares of rows and blocks that have the key.
+    Return False for a very small table, which Spark reads faster than an index: a larger table with this layout may
+    gain.
     """
     if rare_blocks <= FEW_BLOCKS or Prices(index.queries.format, index.queries.cores).is_too_small(
         index.base_bytes, native=True

@@ -1,4 +1,4 @@
-"""The segments of an index: their slots, their contents, and their changes by builds.
+"""Plan the segments of an index: their contents, their slots, and what builds change.
 
 Data is in arrays. All functions are pure, except for the function that makes the folder of empty slots.
 """

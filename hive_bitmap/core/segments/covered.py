@@ -89,10 +89,7 @@ class Covered:
 
     @property
     def nbytes(self) -> int:
-        """The approximate bytes of the computed arrays.
-
-        The manifests, from which the arrays are computed, do not count.
-        """
+        """The approximate bytes of the computed arrays, without the manifests."""
         return int(self.files.num_rows * 100 + self.files["path"].nbytes + 200 * self.shards.num_rows)
 
     @cached_property
@@ -136,10 +133,7 @@ class Covered:
 
     @cached_property
     def shard_of(self) -> Longs:
-        """The row in `shards` for each row of `files`.
-
-        The row number is -1 for a file that is not indexed.
-        """
+        """The row number in `shards` for each row of `files`; -1 for a file that is not indexed."""
         rows = pc.index_in(self.files["shard"], value_set=self.shards["shard"])
         numbers: Longs = rows.fill_null(-1).to_numpy().astype(np.int64)
         return numbers
@@ -163,12 +157,12 @@ class Covered:
         return valid_rows(self.files, schemas)
 
     def candidates(self, listing: Listing, numbers: Longs) -> list[Longs]:
-        """Find each listed file in `files`, by its path and its partition.
+        """Find the rows of each listed file in `files`, by its path and its partition.
 
-        `numbers` has, for each partition of the listing, its position in the `partitions` of this object, or -1 if no
-        file of the partition is covered. The result is a list of arrays. Each array has a row number of `files`, or -1,
-        for each listed file. A file has several rows if several segments cover it: the first array has the row of the
-        oldest segment, the next array the row of the next segment, and so on.
+        `numbers` has the position of each listed partition in the `partitions` of this object, or -1 if no file of the
+        partition is covered. The result is a list of arrays. Each array has a row number of `files`, or -1, for each
+        listed file. A file has several rows if several segments cover it: the first array has the row of the oldest
+        segment, the next array the row of the next segment, and so on.
         """
         codes = pc.index_in(listing.paths, value_set=self._encoded.dictionary).fill_null(-1).to_numpy()
         place = numbers[listing.partition] if len(numbers) else np.full(len(listing.files), -1)
@@ -193,9 +187,10 @@ class Covered:
         return (rows >= 0) & fingerprint.matching(indexed, listing.sizes, listing.times, listing.etags)
 
     def paths_in(self, folders: Mapping[Values, str]) -> list[str | None]:
-        """Return for each row of `files` the path that its file would have in its partition's current folder.
+        """Return the path of each file of `files` in the current folder of its partition.
 
-        `folders` has the current folders of partitions. The path is None if `folders` lacks the partition.
+        The path is computed as if each file had moved with its partition. `folders` has the current folders of
+        partitions. The path is None if `folders` lacks the partition.
         """
         values = [self.partitions[number] for number in self.partition.tolist()]
         return [
@@ -228,7 +223,7 @@ class Covered:
         )
 
     def after_another(self, rows: Flags) -> Flags:
-        """Return which of the flagged rows repeat a file.
+        """Return which of the flagged rows repeat a file of an older segment.
 
         `rows` flags rows of `files`. A flagged row repeats a file if a flagged row in an older segment has the same
         path and partition.

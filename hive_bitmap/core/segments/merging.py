@@ -1,4 +1,4 @@
-"""Choose small neighbours to merge: segments by size, shards by fill.
+"""Choose small neighbouring segments and shards to merge.
 
 Segments are divided into tiers by size. The segments of a tier are four times as large as the segments of the preceding
 tier, and four segments of one tier are merged into one segment. So an index has a few dozen segments, however often the
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 SMALLEST_TIER = 1 << 20  # bytes of an index; all smaller segments are in one tier
 TIER_FACTOR = 4
-LARGE_SEGMENT = 256 << 20  # larger ones are not merged, unless the index is so large that it would have many of them
+LARGE_SEGMENT = 256 << 20  # most bytes of a merged segment, unless the index has more than MOST_LARGE times as many
 MOST_LARGE = 8  # approximate number of segments of the largest size
 
 
@@ -20,8 +20,8 @@ MOST_LARGE = 8  # approximate number of segments of the largest size
 class Sized:
     """A segment, or a part of a new segment.
 
-    Segments and parts are neighbours if they follow each other in the order of `place`. `readers` is a value that is
-    equal for segments and parts that the same users may read. By default, it is equal for all.
+    Segments and parts are neighbours if they follow each other in the order of `place`. `readers` stands for the users
+    who may read the segment: it is equal for equal sets of users.
     """
 
     bytes: float
@@ -51,7 +51,7 @@ def merged(segments: Sequence[Sized], *, all_small: bool = False) -> list[list[i
 
     A group is a list of positions in `segments`. It has two or more segments, which all have the same `readers`.
     Neighbours follow each other in the order of `place`. By default, TIER_FACTOR or more neighbours of one tier are
-    merged. With `all_small`, neighbours are merged whatever their tiers. No group has more bytes than `largest` allows.
+    merged. With `all_small`, neighbours of any tiers are merged. No group has more bytes than `largest` allows.
     """
     most = largest(sum(segment.bytes for segment in segments))
     groups: list[list[int]] = []
@@ -95,11 +95,10 @@ def _bytes(group: Sequence[int], segments: Sequence[Sized]) -> float:
 def neighbours(shards: Sequence[int], fill: Sequence[float], paths: Sequence[frozenset[str]]) -> list[list[int]]:
     """Group neighbouring shards that fit into one shard and share no path.
 
-    `shards` has numbers of shards; neighbours follow each other in this order. `fill` and `paths` have an item for each
-    number of a shard. `fill` is 1 for a full shard. `paths` has those files of the shard that have several manifest
-    rows, because partitions share a folder; every other file is in one shard only. A shard without a fitting neighbour
-    is in no group. Each group except the last fills more than half a shard, so that a merged shard is rarely merged
-    again.
+    `shards` has numbers of shards; neighbours follow each other in this order. `fill` and `paths` are indexed by these
+    numbers. `fill` is 1 for a full shard. `paths` has the files of the shard that may also be in other shards, because
+    partitions share a folder. A shard without a fitting neighbour is in no group. Each group except the last fills more
+    than half a shard, so that a merged shard is rarely merged again.
     """
     groups: list[list[int]] = [[]]
     filled, group_paths = 0.0, frozenset[str]()

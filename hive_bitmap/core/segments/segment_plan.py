@@ -1,8 +1,9 @@
 """Plan what a build does with the segments of an index.
 
 The plan says which segments stay, which segments are replaced, and what the new segments hold. All functions are pure.
-A base file is not read again if a segment covers the file in its listed state. Then its index rows are kept or, for a
-file that could not be indexed, the reason is kept: the same bytes would give the same result. Every other file is read.
+A base file is not read again if a segment covers the file in its listed state. Then its index rows are kept. If it
+could not be indexed, the recorded reason is kept, because the same bytes would give the same result. Every other file
+is read.
 
 Index rows are removed at once if SQL queries of the index table would count them twice: the rows of changed files, and
 the rows of files that a segment with an older name covers too. Rows of deleted files stay for a while, because most
@@ -29,12 +30,12 @@ from hive_bitmap.core.segments.merging import Sized
 from hive_bitmap.core.table_info import Values
 
 Doubles = npt.NDArray[np.float64]
-DEAD_SHARE = 0.2  # a segment is replaced if the files of this share of its rows no longer exist
-DEAD_SECONDS = 24 * 3600.0  # a segment of this age is replaced if it has any such rows
-SEGMENT_BASE_BYTES = 8 << 30  # base files of a new segment: some 200 MB of index
-USUAL_RATIO = 0.03  # assumed ratio of the bytes of an index to those of its base files, before the first build
-COMPRESSION = 4  # rough ratio of bitmaps in memory to a shard on disk
-MANY_SHARDS = 16  # small shards of a segment that are not merged: a lookup opens each, but merging costs more
+DEAD_SHARE = 0.2  # a segment is replaced if this share of its rows belongs to deleted files
+DEAD_SECONDS = 24 * 3600.0  # a segment of this age is replaced if any of its rows belongs to a deleted file
+SEGMENT_BASE_BYTES = 8 << 30  # most bytes of base files of a new segment: some 200 MB of index
+USUAL_RATIO = 0.03  # assumed size of an index, divided by the size of its base files, before the first build
+COMPRESSION = 4  # rough size of bitmaps in memory, divided by the size of their shard on disk
+MANY_SHARDS = 16  # most small shards of a segment that are left unmerged; a lookup opens each of them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,11 +76,12 @@ class Scope:
 
 @dataclass(frozen=True, kw_only=True)
 class NewSegment:
-    """A segment to write; it replaces the segments at `replaced`.
+    """A segment to write.
 
-    `files` has the manifest rows that the new segment takes over (schema FILES, with paths of shards). `read` has the
-    numbers of the listed files to index, and `why` the reason for reading each file. The shards at `linked` are kept
-    unchanged. The shards of each item of `rewritten` become one new shard.
+    It replaces the segments with the folders `replaced`. `files` has the manifest rows that the new segment takes over
+    (schema FILES, with paths of shards). `read` has the numbers of the listed files to index, and `why` the reason for
+    reading each file. The shards with the paths `linked` are kept unchanged. Each item of `rewritten` has the paths of
+    shards that become one new shard.
     """
 
     replaced: tuple[str, ...]
@@ -126,9 +128,9 @@ class SegmentPlan:
 class Judged:
     """The decision on each manifest row of the segments, and on each listed file.
 
-    `kept` flags the manifest rows to keep. `gone` flags other rows, of deleted files, which stay until their segment is
-    replaced. A row with neither flag is removed at once. `row` has, for each listed file, the number of the manifest
-    row that covers the file; -1 for a file to read. `why` has the reason for reading a file, by the number of the file.
+    `kept` flags the manifest rows to keep. `gone` flags the rows of deleted files, which stay until their segment is
+    replaced. A row with neither flag is removed at once. `row` has the number of the manifest row that covers each
+    listed file; -1 for a file to read. `why` has the reason for reading a file, by the number of the file.
     """
 
     kept: Flags
@@ -220,11 +222,11 @@ def plan(
     readers: Mapping[int, Hashable],
     is_foreign: Callable[[str], bool] = lambda path: False,
 ) -> SegmentPlan:
-    """Plan the segments of an index after a build, by the decisions in `judged`.
+    """Plan the segments of an index after a build.
 
-    The readers of a file or segment are the users who may read it, as a value to compare; segments are merged only if
-    their readers are equal. `readers_of` takes the folders of segments, and returns the readers of each. `readers` has
-    the readers of each file to index, by the number of the file in the listing. `present` maps the paths of all files
+    `judged` has the decisions on manifest rows and files. Segments are merged only if the same users may read them:
+    `readers_of` takes the folders of segments and returns for each a value that stands for these users. `readers` has
+    such a value for each file to index, by the number of the file in the listing. `present` maps the paths of all files
     in the segments' folders to their sizes. `is_foreign` takes the path of a file that is not a shard, and returns
     whether SQL queries of the index table would read it as a shard.
     """
@@ -244,11 +246,10 @@ def plan(
 
 @dataclass(frozen=True)
 class _Part:
-    """A part of a new segment.
+    """A part of a new segment: either the kept files of an old segment, or files to index.
 
-    The part consists either of the kept files of an old segment, or of files to index. `segment` is the number of the
-    old segment; -1 for files to index. `read` has the numbers of the files to index, as listed; it is empty for an old
-    segment.
+    `segment` is the number of the old segment; -1 for files to index. `read` has the numbers of the files to index in
+    the listing; it is empty for an old segment.
     """
 
     segment: int = -1
@@ -257,11 +258,11 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Facts:
-    """Figures of the segments of an index; `listing` has the base files.
+    """Numbers of files, rows and bytes of the segments of an index.
 
     Arrays have an item for each segment. The counted files and rows are base files and their rows, "kept" or "gone" as
-    in `Judged`. Dead files are those whose manifest rows are removed at once. `bytes` is the size of the segment's
-    shards and cardinalities.
+    in `Judged`. The manifest rows of dead files are removed at once. `bytes` is the size of the segment's shards and
+    cardinalities. `listing` has the listed base files.
     """
 
     kept_rows: Longs  # of base files
@@ -270,8 +271,8 @@ class _Facts:
     gone_files: Longs
     gone_rows: Longs
     bytes: Longs
-    places: Doubles  # of each segment: the mean number of the partitions of its files
-    ratio: float  # bytes of the index to bytes of base files
+    places: Doubles  # the mean of the partition numbers of the segment's files
+    ratio: float  # bytes of the index divided by bytes of base files
     listing: Listing = field(repr=False)
 
     @classmethod
@@ -324,10 +325,10 @@ def _touched(
     present: Mapping[str, int],
     is_foreign: Callable[[str], bool],
 ) -> set[int]:
-    """Return the numbers of the segments that must be replaced, however large they are.
+    """Return the numbers of the segments that must be replaced, whatever their size.
 
     A segment must be replaced if some of its rows are removed, or if other programs have put files into its folder.
-    `present` and `is_foreign` are as in `plan`.
+    With `rules.take_over`, all segments must be replaced. `present` and `is_foreign` are as in `plan`.
     """
     shards = set(covered.shards["shard"].to_pylist())
     foreign_folders = {path.rpartition("/")[0] for path in present if path not in shards and is_foreign(path)}
@@ -350,8 +351,8 @@ def _touched(
 def _new_parts(listing: Listing, judged: Judged, readers: Mapping[int, Hashable]) -> list[tuple[int, ...]]:
     """Group the files to read, one group for each new segment.
 
-    A group has the numbers of its files in the listing. The files of a group have the same readers (see `plan`), and a
-    limited size. `readers` has the readers of each file by its number.
+    A group has the numbers of its files in the listing. The files of a group have equal `readers` (see `plan`), and a
+    limited total size.
     """
     by_readers: dict[Hashable, list[int]] = {}
     for number in judged.why:
@@ -377,9 +378,9 @@ def _merged(
 ) -> list[list[int]]:
     """Return groups of parts, each to become one segment.
 
-    A group has the positions of its parts in `parts`, and all of them have the same readers (see `plan`). Parts that
-    remain single are in no group. `folders` are the folders of the old segments. `readers_of` may make requests, so it
-    is called only if there are parts of fitting sizes to merge.
+    A group has the positions of its parts in `parts`, which all have equal readers (see `plan`). Parts that are not
+    merged are in no group. `folders` are the folders of the old segments. `readers_of` may make requests, so it is
+    called only if there are parts of fitting sizes to merge.
     """
     sized = [Sized(facts.size_of(part), facts.place_of(part)) for part in parts]
     if not merging.merged(sized, all_small=rules.compact):
@@ -399,7 +400,7 @@ def _merged(
 def _assembled(covered: Covered, judged: Judged, rules: Rules, parts: Sequence[_Part]) -> NewSegment:
     """Return the new segment that consists of these parts.
 
-    Its manifest rows are those rows of the parts' old segments that `judged` keeps. `rules` decide which shards are
+    It takes over the manifest rows of the parts' old segments that `judged` keeps. `rules` decide which shards are
     rewritten.
     """
     segments = sorted(part.segment for part in parts if part.segment >= 0)
@@ -434,7 +435,7 @@ def _shards(
     fill = np.maximum(kept_bytes / rules.shard_bytes, _memory(covered) / rules.shard_memory)  # 1: a full shard
     is_used = of_segments & (kept_files > 0)
     small = np.flatnonzero(is_used & (fill < 1 / 2))
-    first = np.full(len(names) + 1, len(shard_of))  # the first file of each shard, by which neighbours are found
+    first = np.full(len(names) + 1, len(shard_of))  # the first file of each shard, which determines the neighbours
     np.minimum.at(first, shard_of, np.arange(len(shard_of)))
     joined: list[list[int]] = []
     if merge or rules.compact or len(small) > MANY_SHARDS:

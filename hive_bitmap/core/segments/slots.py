@@ -1,8 +1,8 @@
-"""Slots: the partitions of an index table.
+"""Plan the slots of an index, which are the partitions of its index table.
 
 A slot points at a segment, or at the empty folder of the index. A build publishes segments by changing the locations of
 slots in one call of the metastore. New slots are added before this call, and slots are never dropped. So a query that
-lists the slots at any moment sees the segments of one state.
+lists the slots always sees all segments of one build.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def foreign(slots: Slots, definition: Definition) -> list[int]:
 
 
 def repeated(slots: Slots) -> list[int]:
-    """Return the slots that point at a segment to which a slot with a smaller number points.
+    """Return the slots whose segment already has a slot with a smaller number.
 
     SQL queries of the index table read the rows of such a segment twice.
 
@@ -76,11 +76,11 @@ def seniority(folder: str) -> str:
 
 
 def plan_moves(slots: Slots, empty: str, new: Sequence[str], gone: Collection[str]) -> Moves:
-    """Plan how new segments get slots, and removed segments lose their slots.
+    """Plan the slots of new segments, and vacate the slots of removed segments.
 
-    No slot is left at the folders `gone`. `empty` is the empty folder of the index. The segments `new` take the slots
-    of removed segments, then empty slots, then added slots. The name of a segment determines which empty slot the
-    segment takes, so that two builders rarely choose the same slot. A segment in two slots keeps the first slot.
+    `new` and `gone` are the folders of new and of removed segments. `empty` is the empty folder of the index. New
+    segments take the slots of removed segments, then empty slots, then added slots. The name of a segment determines
+    which empty slot it takes, so that two builders rarely choose the same slot. A segment in two slots keeps the first.
 
     >>> plan_moves({0: "a", 1: "b", 2: "empty"}, "empty", ["c"], ["a", "b"])
     Moves(added=(), vacated=(0, 1), moved={0: 'c', 1: 'empty'})

@@ -89,7 +89,7 @@ class Lookup:
         )
 
     def matches(self, listed: Sequence[FileStatus]) -> Flags:
-        """Return for each file whether its listed status shows the file unchanged.
+        """Return for each file whether it is unchanged according to its listed status.
 
         See `Fingerprint.matches`.
         """
@@ -103,8 +103,8 @@ class Lookup:
     def foreign(self, file: int) -> frozenset[str] | None:
         """Return the names in a file that were foreign to its table.
 
-        A foreign name was not a column of the table when the file was indexed. The names are in lower case. Return None
-        if an older build did not record foreign names.
+        A foreign name is a column of the file that the table did not have when the file was indexed. The names are in
+        lower case. Return None if an older build did not record foreign names.
         """
         names = self.described["foreign"][file].as_py()
         return None if names is None else frozenset(names)
@@ -136,7 +136,7 @@ class WholeFile:
 class LookupResults:
     """The results of looking up all files that may have matching rows.
 
-    A strategy is chosen on the basis of these results.
+    The planner chooses a strategy from these results.
     """
 
     partitions: tuple[PartitionState, ...]
@@ -166,10 +166,10 @@ def choose_indexes(
 
     Return the indexes by lower-case column name. A BITMAP index is preferred to indexes of other types, and an index
     with fewer columns to an index with more columns. `keys` are lower-case names of grouping columns, which only a
-    BITMAP index serves. An index with all grouping columns is preferred to all other indexes, and best is an index with
-    all grouping columns and all tested columns: such an index counts without bitmaps. Without tested and grouping
-    columns, a single index is returned under the name ANY_KEY. It can be any of the indexes, because each index records
-    the number of rows.
+    BITMAP index serves. The first choice is an index with all grouping columns and all tested columns, which counts
+    without bitmaps; the second choice is an index with all grouping columns. Without tested and grouping columns, a
+    single index is returned under the name ANY_KEY. It can be any of the indexes, because each index records the number
+    of rows.
     """
     tested = {column.lower() for column in columns_of(predicate)}
     ordered = sorted(definitions, key=lambda d: (not d.has_bitmaps, len(d.columns), d.name))
@@ -188,10 +188,10 @@ def choose_indexes(
 
 
 def exact_where_covered(results: LookupResults, keys: Sequence[str]) -> LookupResults:
-    """Clear the flag `exact` of files that cannot be counted.
+    """Return the results with the flag `exact` cleared for files that cannot be counted.
 
-    `keys` are the grouping columns of a count. A file can be counted through indexes only if, for each grouping column,
-    the chosen index covers the file. Without grouping columns, the results are returned unchanged.
+    `keys` are the grouping columns of a count. A file can be counted through indexes only if the chosen index of each
+    grouping column covers the file. Without grouping columns, the results are returned unchanged.
     """
     if not keys:
         return results
@@ -208,12 +208,13 @@ def exact_where_covered(results: LookupResults, keys: Sequence[str]) -> LookupRe
 def residual_predicates(
     predicate: Predicate, columns: Sequence[Column], values: pa.Table, matching_keys: MatchingKeys
 ) -> list[Predicate]:
-    """Substitute the values of each partition in the predicate, and return the residual predicates.
+    """Return the residual predicate of each partition.
 
-    `columns` are the partition columns. `values` has a row of typed values for each partition, and a column for each
-    partition column. If some values of a column could not be typed, the column is missing, and leaves that test this
-    column may match any partition. `matching_keys` has the keys for which the leaves that only Spark evaluates are
-    TRUE. A partition with the residual Constant(False) or Constant(None) has no matching row.
+    The residual has the values of the partition substituted in `predicate`. `columns` are the partition columns.
+    `values` has a row of typed values for each partition, and a column for each partition column. A column with a value
+    that could not be typed is missing; the leaves that test this column may match any partition. `matching_keys` has
+    the keys for which the leaves that only Spark evaluates are TRUE. A partition with the residual Constant(False) or
+    Constant(None) has no matching row.
     """
     names = {column.name.lower(): column.name for column in columns}
     leaves = [leaf for leaf in leaves_of(predicate) if not isinstance(leaf, (Unknown, Constant))]
@@ -281,7 +282,8 @@ def look_up_files(
 def _whole(table: TableFiles, coverage: Mapping[str, FileRecords], number: int) -> WholeFile:
     """Return a file that must be read whole, with its state and the reason.
 
-    `number` is the number of the file. `coverage` has what each chosen index records about the files.
+    `number` is the position of the file in `table.files`. `coverage` maps the name of each chosen index to its records
+    of the files.
     """
     file, partition = table.files[number], int(table.partition_of[number])
     for index in coverage.values():
@@ -296,10 +298,10 @@ def _units(
 ) -> list[tuple[str, Longs]]:
     """Group fresh files that are looked up together.
 
-    `files` has the numbers of the fresh files. The indexes are ordered by the number of fresh files, most first. The
-    main index of a file is the first index in which the file is fresh. The files of a group have the same main index,
-    the same shard in the main index, and the same predicate. A file whose path is in several shards of an index is a
-    group of its own. Return for each group the name of the main index and the numbers of the files.
+    `files` has the positions of the fresh files in `table.files`. The indexes are ordered by the number of fresh files,
+    most first. The main index of a file is the first index in which the file is fresh. The files of a group have the
+    same main index, the same shard in the main index, and the same predicate. A file whose path is in several shards of
+    an index is a group of its own. Return for each group the name of the main index and the positions of the files.
     """
     fresh = {name: int(index.fresh[files].sum()) for name, index in coverage.items()}
     by_most = sorted(coverage, key=lambda name: (-fresh[name], coverage[name].covered.shards.num_rows, name))
@@ -356,9 +358,9 @@ def _lookup(
 def _spark_only(table: TableFiles, files: Longs, described: pa.Table) -> tuple[frozenset[str], ...]:
     """Return for each file the columns that only Spark may read.
 
-    The columns are given by names in lower case. `files` has the numbers of the files. `described` has the rows of
-    these files in the manifest of the main index. The columns are collected from all indexes that have a file with the
-    same fingerprint.
+    The columns are given by names in lower case. `files` has the positions of the files in `table.files`. `described`
+    has the rows of these files in the manifest of the main index. The columns are collected from all indexes that have
+    the file with the same fingerprint.
     """
     columns: list[frozenset[str]] = [frozenset()] * len(files)
     for index in table.records.values():
@@ -380,7 +382,8 @@ def _spark_only(table: TableFiles, files: Longs, described: pa.Table) -> tuple[f
 def _part(definition: Definition, column: str, indexed_files: FileRecords, files: Longs, *, counted: bool) -> IndexPart:
     """Return the part of an index that serves a column of these files.
 
-    With `counted`, an AGGREGATE index counts rows; otherwise it selects blocks.
+    `files` has the positions of the files in the table. With `counted`, an AGGREGATE index counts rows; otherwise it
+    selects blocks.
     """
     rows = indexed_files.shard[files]
     shards = indexed_files.covered.shards.take(pa.array(np.unique(rows[rows >= 0])))
@@ -414,13 +417,13 @@ def look_up_all(
     in a remote store, because threads slow down lookups in local shards.
     """
 
-    def one(lookup: Lookup) -> LookupResult:
+    def run(lookup: Lookup) -> LookupResult:
         before_each()
         return look_up(lookup, matching_keys)
 
     if all(is_local(path) for lookup in lookups for part in lookup.unit.parts.values() for path, _ in part.shards):
-        return [one(lookup) for lookup in lookups]
-    return map_parallel(one, lookups, REMOTE_READS)
+        return [run(lookup) for lookup in lookups]
+    return map_parallel(run, lookups, REMOTE_READS)
 
 
 def restrict(lookup: Lookup, files: Sequence[int]) -> Lookup:

@@ -2,11 +2,11 @@
 
 A query sorts its rows and takes the first n rows. If all keys of a block come after the keys of n other rows, the query
 does not need the block. The n other rows must certainly match: they are in fresh files whose lookup is exact. "After"
-means strictly after by the first sort key. So other sort keys do not matter, and no row is left out that ties with the
-last of the first n rows.
+means strictly after by the first sort key. So other sort keys do not matter, and rows that tie with the last of the
+first n rows are not left out.
 
-Whether a block is left out depends on other files than the file of the block. So whoever reads the remaining blocks has
-to compare all files of the lookups afterwards.
+Whether a block is left out depends also on other files than its own. So the caller who reads the remaining blocks must
+check afterwards that all files of the lookups are unchanged.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from hive_bitmap.core.selecting.lookup_units import Flags, Longs
 from hive_bitmap.core.selecting.split_order import Piece
 from hive_bitmap.core.selecting.table_files import FileRecords, TableFiles
 
-# Ranks of sort keys. NULL comes before or after all values; the first rank is that of a block without bounds.
 _ENTRY = (*FINGERPRINT[1:], "bounded", "bounds")  # columns of a manifest, besides the path
+# Ranks of sort keys. NULL comes before or after all values. A block without bounds has the first rank.
 _ANY, _NULL_FIRST, _VALUE, _NULL_LAST = range(4)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FirstRows:
-    """Which first rows of a scan a sorted query needs.
+    """The first rows of a scan, which a sorted query with a LIMIT needs.
 
     The rows are sorted by `column`, then by further keys. `rows` is the number of needed rows: LIMIT plus OFFSET.
     """
@@ -53,8 +53,8 @@ class FirstRows:
 class _Keys:
     """Sort keys: pairs of a rank and a value.
 
-    A key with a lower rank comes first, and among equal ranks a key with a lower value. The rank puts NULLs before or
-    after all values. In a descending order, the value v is represented by ~v.
+    Keys are ordered by rank, then by value. The rank puts NULLs before or after all values. In a descending order, the
+    value v is represented by ~v. The arrays have an item for each key.
     """
 
     rank: Longs
@@ -69,8 +69,8 @@ class _Keys:
 def leave_out(results: LookupResults, bounds: Sequence[Bounds], first: FirstRows) -> LookupResults | None:
     """Leave out the blocks that cannot hold any of the first rows.
 
-    Return the results as if no row of these blocks were selected. Return None if no block with selected rows can be
-    left out. `bounds` has, for each lookup, the bounds of the sort column in its blocks.
+    The returned results have no selected rows in these blocks. Return None if no block with selected rows can be left
+    out. `bounds` has, for each lookup, the bounds of the sort column in its blocks.
     """
     if not results.lookups or any(any(lookup.deletes) for lookup in results.lookups):
         return None
@@ -111,9 +111,9 @@ def _largest(bounds: Bounds, rows: Longs, certain: Longs, first: FirstRows) -> t
     """Return upper bounds of the sort keys, each with a number of rows.
 
     At least this many matching rows certainly do not come after the bound. No row is counted for two bounds, so the
-    numbers can be added up. The bound of a block is the key of its last value. If NULLs come last, the NULLs of a block
-    are counted for a second bound; otherwise a single NULL would make NULL the only bound of the block. `rows` has the
-    number of rows of each block, and `certain` the number of them that certainly match.
+    numbers can be added up. The bound of a block is the key of its last value. If NULLs come last, a block has a second
+    bound for its NULLs; otherwise a single NULL would make NULL the only bound of the block. `rows` has the number of
+    rows of each block, and `certain` the number of its rows that certainly match.
     """
     is_known, has_values = bounds.nulls >= 0, (bounds.nulls >= 0) & (bounds.nulls < rows)
     value = np.where(has_values, bounds.high if first.ascending else ~bounds.low, 0)
@@ -142,9 +142,9 @@ def _smallest(bounds: Bounds, rows: Longs, first: FirstRows) -> _Keys:
 
 
 def needed_pieces(results: LookupResults, pieces: Sequence[Piece]) -> list[Piece]:
-    """Return the pieces of splits, without the blocks that have no selected row.
+    """Remove blocks without selected rows from the pieces of splits.
 
-    The blocks that `leave_out` left out have no selected row. A piece is divided where such blocks lie inside it.
+    These include the blocks that `leave_out` has left out. A piece with such blocks in the middle is divided.
     """
     needed = []
     for piece in pieces:
@@ -155,23 +155,23 @@ def needed_pieces(results: LookupResults, pieces: Sequence[Piece]) -> list[Piece
 
 
 def is_bounded(column: Column) -> bool:
-    """Return whether a build records bounds of such a column."""
+    """Return whether a build records bounds for the type of a column."""
     return column.type in (*INTEGERS, *TIMES)
 
 
 def bounds_of(files: TableFiles, results: LookupResults, column: Column) -> list[Bounds]:
-    """Return the bounds of a column for the blocks of each lookup, from the manifests of any index.
+    """Return the bounds of a column for the blocks of each lookup.
 
-    `results` are the results of looking up `files`. Recorded bounds hold for a file if they were recorded with the
-    fingerprint that was looked up.
+    The bounds are collected from the manifests of all indexes. `results` are the results of looking up `files`.
+    Recorded bounds are used for a file only if they were recorded with the fingerprint that was looked up.
     """
-    found = []
+    bounds_of_lookups = []
     for lookup in results.lookups:
         bounds = Bounds(*(np.full(len(lookup.unit.rows), fill) for fill in (-1, 0, 0)))
         for records in files.records.values():
             _fill(bounds, lookup, records, bounded_column(column.name, column.type))
-        found.append(bounds)
-    return found
+        bounds_of_lookups.append(bounds)
+    return bounds_of_lookups
 
 
 def _fill(bounds: Bounds, lookup: Lookup, records: FileRecords, name: str) -> None:

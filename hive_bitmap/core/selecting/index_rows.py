@@ -1,7 +1,7 @@
 """Read the rows of an index, a row group at a time.
 
 An index row is a key in a block of a base file, with the number of base rows that have the key. In an AGGREGATE index,
-each file is one block. Index rows are sorted by key, so equal keys of a row group are a run.
+each file is one block. Index rows are sorted by key, so index rows of a row group that have the same key form a run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class IndexRows:
     keys: pa.Table  # a row for each run of rows with equal keys
     run: Longs  # position of the row's run in `keys`
     block: Longs  # number of the row's block in the unit
-    cardinality: Longs  # how many base rows have the key
+    cardinality: Longs  # how many base rows of the block have the key
     number: Longs  # position of the row in the row group
     true: Flags  # whether the predicate is TRUE for the row's key
 
@@ -105,7 +105,7 @@ def is_true(node: Predicate, columns: Mapping[str, pa.DictionaryArray], matching
 def require_complete(counted: Longs, expected: Longs, *, exact: bool = True) -> None:
     """Raise CorruptIndex unless each row was counted once.
 
-    The arrays have a number of rows for each block or file. If not `exact`, some rows may not have been counted.
+    The arrays have a number of rows for each block or file. Unless `exact`, rows may be missing in `counted`.
     """
     if (counted > expected).any() or (exact and (counted != expected).any()):
         raise CorruptIndex(INCONSISTENT)
@@ -115,8 +115,8 @@ def summed(rows: IndexRows, counts: Longs, group: Longs | None) -> pa.Table:
     """Sum counts of index rows by key.
 
     `counts` has a count for each index row. The result has a row for each key, with the sum in the last column; keys
-    with the sum 0 are left out. `group` assigns each block of the unit to a group of blocks, by number. Then the result
-    has a row for each key and group, and a column with the group's number. If `group` is None, there are no groups.
+    with the sum 0 are left out. If `group` is not None, it has the number of a group for each block of the unit. Then
+    the result has a row for each key and group, and a column with the group's number.
     """
     if group is None:
         sums = np.bincount(rows.run, counts, rows.keys.num_rows).astype(np.int64)

@@ -53,10 +53,10 @@ MatchingKeys = Mapping[SparkLeaf, pa.Array]
 class Interval:
     """Bounds of the keys that a leaf can match.
 
-    Only keys from `low` to `high`, inclusive, can match, and NULL only if `nulls`. None means that there is no lower or
-    no upper bound. If `points` is not None, only these keys can match. `points` is sorted, and empty if only NULL can
-    match. Bounds are values of the column's type. Strings are in the order of their UTF-8 bytes, which is also the
-    order of Python's strings and of Parquet's statistics.
+    Only keys from `low` to `high`, inclusive, can match; None means no bound. `nulls` says whether NULL can match. If
+    `points` is not None, only these keys can match. `points` is sorted, and empty if only NULL can match. Bounds are
+    values of the column's type. Strings are in the order of their UTF-8 bytes, which is also the order of Python's
+    strings and of Parquet's statistics.
     """
 
     low: Value | None = None
@@ -65,7 +65,7 @@ class Interval:
     points: tuple[Value, ...] | None = None
 
 
-ANY_KEY = Interval(nulls=True)
+ALL_KEYS = Interval(nulls=True)
 
 
 def matches(leaf: Leaf, keys: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
@@ -91,7 +91,7 @@ def matches(leaf: Leaf, keys: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
 def interval(leaf: Predicate) -> Interval:
     """Return the bounds of the keys that a leaf can match.
 
-    The result is ANY_KEY unless the leaf is an IsNull, Compare, In or Prefix: a SparkLeaf may match any key.
+    The result is ALL_KEYS for a leaf other than IsNull, Compare, In or Prefix: a SparkLeaf may match any key.
     """
     match leaf:
         case IsNull(_, negated):
@@ -108,7 +108,7 @@ def interval(leaf: Predicate) -> Interval:
         case In() | Prefix():
             return Interval()
         case _:
-            return ANY_KEY
+            return ALL_KEYS
 
 
 def _after(prefix: str) -> str | None:

@@ -70,8 +70,8 @@ def _may_count_deleted(lookup: Lookup, result: LookupResult) -> Flags:
 def _are_deletes_known(lookup: Lookup, deleted_rows: Mapping[str, DeletedRows]) -> Flags:
     """Return for each file of a lookup whether its deleted rows are known.
 
-    `deleted_rows` has what was read, by path of the file. They are known if their positions in the file were read, and
-    the file has rows at these positions.
+    The deleted rows of a file are known if their positions were read, and the file has rows at these positions.
+    `deleted_rows` has the deleted rows that were read, by path of the file.
     """
     unit = lookup.unit
     rows = np.bincount(unit.file, unit.rows, len(unit.paths))

@@ -20,7 +20,7 @@ from hive_bitmap.core.bitmaps.selection import BitLayout
 from hive_bitmap.core.index.lookup import Rows
 from hive_bitmap.errors import CorruptIndex
 
-ANY_KEY = ""  # a unit has the index that counts under this name, even if a query names no column of the index
+ANY_KEY = ""  # the key in `LookupUnit.parts` for counts of all rows, which need an index but no column
 Flags = npt.NDArray[np.bool_]
 Longs = npt.NDArray[np.int64]
 
@@ -39,17 +39,17 @@ class Place(NamedTuple):
 class IndexPart:
     """The part of an index that serves one column of a unit."""
 
-    index: str  # its name
+    index: str  # name of the index
     key: pa.Field  # the column, with the Arrow type of its keys
-    encoding: str  # of its bitmaps, a key of ENCODINGS; empty for COMPACT and AGGREGATE
+    encoding: str  # encoding of the bitmaps, a key of ENCODINGS; empty for COMPACT and AGGREGATE
     shards: tuple[tuple[str, int], ...]  # path and size in bytes
     files: Longs  # positions in `LookupUnit.paths` of the files that the index covers
     entries: int = 0  # number of rows of the shards; each row is a key in a block, or in a file
-    in_files: bool = False  # whether it is of an AGGREGATE index that counts the rows of whole files
+    in_files: bool = False  # whether the index is an AGGREGATE index that counts the rows of whole files
 
     @property
     def kind(self) -> Rows:
-        """What the rows of the shards are read as."""
+        """How the rows of the shards are read."""
         if self.encoding:
             return Rows.BLOCKS
         return Rows.FILES if self.in_files else Rows.LISTS
@@ -76,8 +76,9 @@ class DeletedRows:
 class LookupUnit:
     """Base files that are looked up together, and their blocks.
 
-    Blocks are in file order; arrays have an item for each block. `deleted` has the deleted rows of files, which the
-    index still has. `deleted` is empty unless rows are counted. If an AGGREGATE index counts, each file is one block.
+    Blocks are in the order of their files; arrays have an item for each block. `deleted` has the rows of files that the
+    table has deleted and the index still has; it is empty unless rows are counted. If an AGGREGATE index counts, each
+    file is one block.
     """
 
     paths: tuple[str, ...]
@@ -107,11 +108,11 @@ class LookupUnit:
 
 
 class BlockNumbers:
-    """A map from index rows to the numbers of their blocks.
+    """A map from index rows to the numbers of their blocks in a unit.
 
-    The path and the offset of an index row determine its block. The blocks are those of a unit. `covered` has a flag
-    for each file of the unit. Index rows of files whose flag is not set are ignored. The array `covered` is shared, not
-    copied, so that the caller can clear flags later.
+    The path and the offset of an index row determine its block. `covered` has a flag for each file of the unit; index
+    rows of files without the flag are ignored. The array `covered` is shared, not copied, so that the caller can clear
+    flags later.
     """
 
     def __init__(self, unit: LookupUnit, covered: Flags) -> None:

@@ -21,9 +21,9 @@ import pyarrow as pa
 from hive_bitmap.core.formats import UNSPLIT
 from hive_bitmap.errors import Unsupported
 
-READER_LIMIT = 10 << 30  # bytes; Hive 2's default of hive.index.compact.query.max.size, for the splits it reads
+READER_LIMIT = 10 << 30  # bytes of splits; Hive 2's default of hive.index.compact.query.max.size
 _MISREAD = re.compile(r"[\x00-\x1f,{}\[\]*?\\]")  # Hive splits lines, lists and paths at these, or reads them as globs
-_PRINTED = re.compile(r"(?:file:|[^/:]+://[^/]+)?(?:/[^/]+)+")  # no empty part; with an authority, except for `file:`
+_PRINTED = re.compile(r"(?:file:|[^/:]+://[^/]+)?(?:/[^/]+)+")  # schemes except `file:` have an authority
 _REMOVED = re.compile(r"/\.\.?(?:/|$)")  # `.` and `..`, which Hadoop resolves
 
 
@@ -47,7 +47,7 @@ def covering_offsets(files: pa.Table, blocks: pa.Table, format: str, split: int 
 
     `files` and `blocks` belong to a plan, and `format` is the name of the files' format. Each split that overlaps a
     selected block contains one of the offsets. The function is for formats whose blocks consist of smaller units, such
-    as lines, or parts between sync marks. The index does not record where the units are.
+    as lines or parts between sync marks, of which the index does not record the positions.
 
     A reader assigns a unit to the split that contains the first byte of the unit, or to the split that ends at this
     byte. Each split of a file except the last has at least `split` bytes. So a split that overlaps a block contains the

@@ -43,16 +43,11 @@ Bits = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class LookupResult:
-    """How many rows of each block of a unit may match.
-
-    `counts` has a number for each block, and `exact` a flag for each file: whether every selected row matches.
-    `damaged` maps the position of a file to the error of its index. `index_bytes` is the size of the bitmaps that were
-    read.
-    """
+    """How many rows of each block of a unit may match."""
 
     counts: Longs  # for each block, the number of selected rows
     exact: Flags  # for each file, whether every selected row matches
-    damaged: Mapping[int, Unreadable]  # positions of the files whose index cannot be read -> the reason
+    damaged: Mapping[int, Unreadable]  # the error of the index, by position of the file in `LookupUnit.paths`
     index_bytes: int  # bytes of the bitmaps that were read
 
 
@@ -68,7 +63,7 @@ class Selection:
     layout: BitLayout  # of `bits`: the blocks of the unit, in its order
     bits: Bits | None  # one bit per row, set if the row may match (`bitmaps.selection`); None if every row may match
     exact: Flags  # for each file, whether every selected row matches
-    damaged: dict[int, Unreadable] = field(default_factory=dict)  # positions of files whose index cannot be read
+    damaged: dict[int, Unreadable] = field(default_factory=dict)  # the error of the index, by position of the file
     index_bytes: int = 0  # bytes of the bitmaps that were read
 
     def result(self) -> LookupResult:
@@ -91,8 +86,8 @@ def select(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) 
     """Select the rows of a unit for which the predicate may be TRUE.
 
     The selection has all rows for which the predicate is TRUE, and possibly other rows. `matching_keys` has the keys
-    for which the leaves that only Spark evaluates are TRUE; a leaf that is missing there may match any row. If an index
-    is damaged, all rows of its files are selected. The error is not raised: the result has the error in `damaged`.
+    for which the leaves that only Spark evaluates are TRUE; a leaf without keys there may match any row. If an index is
+    damaged, all rows of its files are selected, and the error is not raised but recorded in `damaged`.
     """
     evaluation = _Evaluation(unit=unit, matching_keys=matching_keys, exact=exact_files(unit, predicate, matching_keys))
     return evaluation.selection(evaluation.live(evaluation.rows_of(predicate, unit.rows > 0)))
@@ -102,8 +97,8 @@ def count(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -
     """Count the rows of each block that `select` would select.
 
     For a predicate over one column, cardinalities are added up, because no row has two keys. Bitmaps are then needed
-    only for blocks with deleted rows. If each file of the unit is a block, the cardinalities of whole keys are added
-    up.
+    only for blocks with deleted rows. If each file of the unit is one block, cardinalities are added up for predicates
+    over several columns, too.
     """
     column = only_column(predicate)
     if unit.has_whole_files and column is None:
@@ -174,10 +169,7 @@ def is_understood(predicate: Predicate, columns: Mapping[str, object], matching_
 
 
 def exact_files(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> Flags:
-    """Return for each file whether every selected row matches.
-
-    The result holds unless an index is damaged.
-    """
+    """Return for each file whether every selected row matches, unless an index is damaged."""
     exact = np.full(len(unit.paths), is_understood(predicate, unit.parts, matching_keys))
     for column in columns_of(predicate):
         part = unit.parts.get(column.lower())
@@ -204,8 +196,8 @@ class _Evaluation:
     """An evaluation of a predicate over a unit.
 
     The cheap steps come first: finding the matching keys of each block, and the number of rows with these keys. Then
-    bitmaps are decoded, but only for blocks that may still have a matching row (`alive`). Selections are bits, or None
-    for all rows.
+    bitmaps are decoded, but only for blocks that may still have a matching row (`alive`, a flag for each block).
+    Selections are bits, or None for all rows.
     """
 
     unit: LookupUnit
@@ -242,8 +234,8 @@ class _Evaluation:
     def rows_of(self, node: Predicate, alive: Flags, within: Bits | None = None) -> Bits | None:
         """Return the rows of the `alive` blocks for which `node` may be TRUE.
 
-        None stands for all rows, in the result and in `within`. Matching rows that are not in `within` may be missing,
-        because the caller intersects the result with `within`.
+        None stands for all rows, in the result and in `within`. The caller intersects the result with `within`, so
+        matching rows outside `within` may be missing.
         """
         column = only_column(node)
         match node:
@@ -275,7 +267,7 @@ class _Evaluation:
     def matching_counts(self, column: str, node: Predicate) -> Longs:
         """Count the rows of each block that match a predicate over one column.
 
-        If the index does not cover the file of a block, or is damaged, all rows of the block count.
+        If the index is damaged or does not cover the file of a block, the count is the number of all rows of the block.
         """
         part = self.unit.parts.get(column)
         if part is None:
@@ -402,7 +394,7 @@ class _Evaluation:
                 self.hits[where] = []
 
     def _decode(self, column: str, hits: _Hits, selected: Flags, within: Bits | None, bits: Bits) -> None:
-        """OR the bitmaps of the hits into `bits`, if their blocks are `selected`.
+        """OR the bitmaps of hits in `selected` blocks into `bits`.
 
         `column` is the column of the index. Rows outside `within` may be left out; if `within` is None, no row is left
         out.

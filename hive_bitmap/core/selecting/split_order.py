@@ -1,7 +1,7 @@
 """Compute the row order of Spark's own scan of Parquet and ORC files.
 
-Spark cuts each file into splits of a certain size, from the first byte of the file on. Spark reads the largest splits
-first, and splits of equal size in the order in which the files were listed. See `createReadRDD`:
+Spark cuts each file into splits of a fixed size, starting at its first byte. Spark reads the largest splits first, and
+splits of equal size in the order in which the files were listed. See `createReadRDD`:
 https://github.com/apache/spark/blob/v4.0.0/sql/core/src/main/scala/org/apache/spark/sql/execution/DataSourceScanExec.scala.
 A Parquet row group belongs to the split that contains its middle, an ORC stripe to the split that contains its first
 byte.
@@ -23,23 +23,19 @@ from hive_bitmap.core.selecting.lookup_units import Longs
 class Split:
     """A part of a file. `place` orders splits as Spark reads them."""
 
-    place: tuple[int, int, int]  # the negative length, the number of the file, the number of the split in it
-    start: int
-    end: int
+    place: tuple[int, int, int]  # the negative length, the number of the file, the number of the split in the file
+    start: int  # first byte
+    end: int  # the byte after the last byte
 
 
 @dataclass(frozen=True)
 class Piece:
-    """The blocks of a file in one split.
+    """The blocks of a file in one split."""
 
-    `lookup` and `file` are the numbers of a lookup and of a file in this lookup. Of all blocks of the lookup, the piece
-    has those with the numbers `first` to before `end`.
-    """
-
-    lookup: int  # its position in `LookupResults.lookups`
-    file: int
-    first: int
-    end: int
+    lookup: int  # position of the lookup in `LookupResults.lookups`
+    file: int  # position of the file in `LookupUnit.paths`
+    first: int  # number of the first block in the lookup's unit
+    end: int  # number of the last block plus 1
     split: Split
 
 
@@ -111,8 +107,8 @@ def _numbers(results: LookupResults) -> Mapping[tuple[int, str], int]:
 def block_starts(lookup: Lookup, file: int, blocks: int) -> Longs | None:
     """Return where each block of a file starts, in bytes.
 
-    `file` is the number of the file in the lookup, and `blocks` says how many blocks the file has. Return None if the
-    index lacks these positions, or if they are in a wrong order.
+    `file` is the number of the file in the lookup, and `blocks` is the number of its blocks. Return None if the index
+    does not have a position for each block, or if the positions do not ascend.
     """
     starts = lookup.starts(file)
     is_complete = starts is not None and len(starts) == blocks and bool((np.diff(starts) > 0).all())

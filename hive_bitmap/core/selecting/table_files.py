@@ -1,4 +1,4 @@
-"""What the indexes of a table record about its listed files, in arrays."""
+"""Compare the listed files of a table with the records of its indexes, in arrays."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class FileRecords:
     covered: Covered
     row: Longs  # the row of `covered.files`; -1 if the index does not list the file
     same: Flags  # whether the file is unchanged since it was indexed
-    valid: Flags  # whether it is indexed, under columns that are still read the same way
+    valid: Flags  # whether the file is indexed, and the table's columns are still read in the same way
     vanished: Longs  # for each listed partition, how many indexed files are not listed
 
     @classmethod
@@ -51,10 +51,10 @@ class FileRecords:
     ) -> FileRecords:
         """Compare a listing with what an index covers.
 
-        `numbers` has, for each partition of the listing, its position in `covered.partitions`, or -1 if the index
-        covers no file of the partition. A file is valid only if it was indexed under one of the `schemas`
-        (`definition.valid_schemas`; None stands for all schemas). If several segments cover a file, a segment with the
-        current state of the file is preferred.
+        `numbers` has the position of each listed partition in `covered.partitions`, or -1 if the index covers no file
+        of the partition. A file is valid only if it was indexed under one of the `schemas` (`definition.valid_schemas`;
+        None stands for all schemas). If several segments cover a file, a segment with the current state of the file is
+        preferred.
         """
         row = np.full(len(listing.files), -1)
         same = np.zeros(len(listing.files), bool)
@@ -81,7 +81,7 @@ class FileRecords:
         """Whether the index has rows of the file, valid or not.
 
         The rows may describe an earlier state of the file. They may also date from before a change of the table's
-        columns, after which the file is read in another way.
+        columns that has changed how the file is read.
         """
         return np.append(self.covered.shard_of >= 0, False)[self.row]
 
@@ -97,10 +97,7 @@ class FileRecords:
 
     @cached_property
     def shared(self) -> Flags:
-        """Whether the index has the path of the file more than once.
-
-        This may be so if partitions share a folder.
-        """
+        """Whether the index has the path of the file more than once, because partitions share a folder."""
         paths = self.covered.path_numbers
         counts = np.bincount(paths, minlength=1)
         return np.append(counts[paths] > 1, False)[self.row]
@@ -108,7 +105,7 @@ class FileRecords:
     def state(self, number: int, file: FileStatus) -> tuple[Freshness, str] | None:
         """Return the state of a file that is not fresh, and the reason.
 
-        `number` is the number of the file in the records. Return None if the index lacks the file.
+        `number` is the position of the file in the records. Return None if the index lacks the file.
         """
         row = int(self.row[number])
         if row < 0:
@@ -125,7 +122,7 @@ class FileRecords:
     def only(self, files: Longs, partitions: Sequence[int]) -> FileRecords:
         """Restrict the records to some partitions.
 
-        `files` are the numbers of all files in these partitions.
+        `files` are the positions of all files in these partitions.
         """
         return FileRecords(
             covered=self.covered,

@@ -26,7 +26,7 @@ from hive_bitmap.core.predicates.nodes import (
     Unknown,
     Value,
 )
-from hive_bitmap.core.selecting.key_matches import ANY_KEY, Interval, interval, key_matches, matches, may_hold
+from hive_bitmap.core.selecting.key_matches import ALL_KEYS, Interval, interval, key_matches, matches, may_hold
 
 OPS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -131,7 +131,7 @@ def test_bounds(leaf: Leaf, expected: Interval) -> None:
 
 @pytest.mark.parametrize("node", [SparkLeaf("f(k)", "k"), Unknown("?", "because"), Constant(True)])
 def test_of_what_is_not_ours_any_key_may_match(node: SparkLeaf | Unknown | Constant) -> None:
-    assert interval(node) == ANY_KEY
+    assert interval(node) == ALL_KEYS
 
 
 def test_an_empty_column_and_chunks() -> None:
