@@ -1,4 +1,4 @@
-"""The supported file formats.
+"""Read base files of the supported formats.
 
 A format finds the blocks of a file, and reads the values of the blocks' rows as Spark does. Each file format is a
 module. If Arrow can read the format, the module implements `Format`. If only Spark reads the format, the module
@@ -40,7 +40,7 @@ __all__ = [
 class Format(Protocol):
     """Operations on the files of one format.
 
-    A handle is a value that `open_file` of the same format returned. Handles are not sent to other processes.
+    A `handle` is an open file, as returned by `open_file` of the same format. Handles are not sent to other processes.
     """
 
     def open_file(self, path: str) -> Any:
@@ -70,8 +70,8 @@ class Format(Protocol):
     def column_bytes(self, handle: Any, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:
         """Estimate how many bytes columns take in each block.
 
-        The estimate comes from the footer (int64, in the order of `blocks`). Every number is at least 1. Raises
-        Undecodable.
+        The estimate comes from the footer. The result is an int64 array with a number for each block, at least 1, in
+        the order of `blocks`. Raises Undecodable.
         """
 
     def key_columns(self, handle: Any, block: int, columns: Sequence[KeyColumn]) -> pa.Table:
@@ -108,9 +108,9 @@ class Format(Protocol):
     def rehearse(self, handle: Any, schema: Sequence[KeyColumn]) -> None:
         """Read everything in the footer that queries will read later.
 
-        `schema` has the columns of the table. A damaged footer may end the process that reads the footer with C++
-        libraries, so a build task reads the footer before any other process does. What queries need for nested columns
-        is not read here, but by `nested_marks`. Raises Undecodable.
+        `schema` has the columns of the table. A damaged footer may end the process that reads it with C++ libraries, so
+        a build task reads it before any other process does. Only the parts for nested columns are not read here, but by
+        `nested_marks`. Raises Undecodable.
         """
 
     def bytes_at_once(self, path: str, columns: Sequence[KeyColumn]) -> int:

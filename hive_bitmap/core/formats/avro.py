@@ -1,4 +1,4 @@
-"""The Avro layout, which finds the units of a file.
+"""Find the units of an Avro file.
 
 A unit is a data block of the file. A data block is identified by the offset of the sync marker before the data block.
 The format: https://avro.apache.org/docs/1.11.1/specification/#object-container-files.

@@ -1,4 +1,4 @@
-"""Find the blocks of a file, also in formats without blocks of their own.
+"""Find the blocks of a file, even in formats that have no blocks.
 
 A block is a part of a file that its format can read independently. In formats without blocks, consecutive units form a
 block of about BLOCK_BYTES. A unit is what a reader assigns to a split as a whole: a line of text, or the records after
@@ -19,8 +19,8 @@ from hive_bitmap.core import stores
 from hive_bitmap.errors import Undecodable
 
 Longs = npt.NDArray[np.int64]
-_END = 1 << 63  # the first number that int64 cannot hold
-BLOCK_BYTES = 4 << 20  # a block ends before the first unit that starts so many bytes or more after the block
+_END = 1 << 63  # the smallest number that int64 cannot hold
+BLOCK_BYTES = 4 << 20  # a block ends before the first unit that starts at least so many bytes after the block's start
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Blocks:
     """All blocks of one file in file order.
 
     Blocks without rows are included. The arrays are int64, with one entry for each block. `offset` is the position of
-    the byte that identifies a block; readers assign the block to a split by this byte. The module of the format says
-    which byte `offset` is. `length` is the size of the block in bytes, `rows` its number of rows, and `start` the
-    position of its first byte.
+    the byte that identifies a block, and by which readers assign the block to a split. The module of each format says
+    which byte this is. `length` is the size of the block in bytes, `rows` its number of rows, and `start` the position
+    of its first byte.
     """
 
     offset: npt.NDArray[np.int64]
@@ -101,8 +101,8 @@ def known_bounds(
     """Return the bounds of a block with `rows` rows, as a tuple for `Bounds.of`.
 
     `nulls`, `low` and `high` are the statistics of the block. Return None if statistics are missing or contradict each
-    other. Return None also if a value may be less than `floor`: below `floor`, writers and readers may mean different
-    days by the same number. `floor` is None for types without such values.
+    other, and if a value may be less than `floor`, because below `floor` the same number may stand for different days
+    in writers and readers. `floor` is None for types without such values.
     """
     if nulls == rows:
         return nulls, 0, 0
@@ -134,10 +134,10 @@ class Layout(Protocol):
 
 
 def blocks(layout: Layout, path: str) -> Blocks:
-    """Return the blocks of a file whose format has no blocks.
+    """Divide a file whose format has no blocks into blocks of consecutive units.
 
-    Consecutive units form a block; `layout` finds the units. The offset of a block is the offset of its first unit.
-    Raises FileNotFoundError or Undecodable.
+    `layout` finds the units. The offset of a block is the offset of its first unit. Raises FileNotFoundError or
+    Undecodable.
     """
     offsets: list[int] = []
     rows: list[int] = []

@@ -45,9 +45,9 @@ def signed(data: bytes, at: int) -> tuple[int, int]:
 
 
 class ByteStream:
-    """A buffered forward reader of bytes of a file.
+    """A buffered forward reader of the bytes of a file from `start` to before `end`.
 
-    The reader covers the bytes from `start` to before `end`. Methods raise Undecodable instead of reading beyond `end`.
+    Methods raise Undecodable instead of reading beyond `end`.
     """
 
     def __init__(self, source: pa.NativeFile, start: int, end: int) -> None:

@@ -1,7 +1,4 @@
-"""Check dates and timestamps.
-
-The checks raise Undecodable for a column with values that Arrow may read differently from Spark.
-"""
+"""Raise Undecodable for columns with dates or timestamps that Arrow may read differently from Spark."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ GREGORIAN = datetime.date(1582, 10, 15)
 """From this day on, the hybrid Julian-Gregorian and the proleptic Gregorian calendar agree."""
 FIRST_DAY = (GREGORIAN - _EPOCH).days
 FIRST_MICROSECOND = (datetime.date(1900, 1, 1) - _EPOCH).days * _DAY
-"""From here on, microseconds since 1970, no time zone's rules depend on the calendar."""
+"""From this time on (microseconds since 1970), no rule of a time zone depends on the calendar."""
 # The first and the last day that Python's `date` can hold.
 _YEARS = [(datetime.date(1, 1, 1) - _EPOCH).days, (datetime.date(9999, 12, 31) - _EPOCH).days]
 

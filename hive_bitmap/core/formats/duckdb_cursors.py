@@ -1,7 +1,7 @@
 """Run queries in DuckDB, in one database for this process.
 
-The database is closed before the process ends. Otherwise, if another thread is still inside DuckDB, Python aborts at
-the end of the process, or prints what DuckDB has not freed.
+The database is closed before the process ends. Otherwise, Python could abort at the end of the process, or print what
+DuckDB has not freed, because another thread is still inside DuckDB.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from threading import Condition
 import duckdb
 import pyarrow as pa
 
-LONGEST_WAIT = 10.0  # seconds that the end of the process waits for running queries
+LONGEST_WAIT = 10.0  # most seconds to wait for running queries at the end of the process
 
 
 class _Gate:
@@ -31,7 +31,7 @@ class _Gate:
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
-        """Count this thread as inside DuckDB for the length of the `with` block.
+        """Count this thread as inside DuckDB during the `with` block.
 
         Raises duckdb.Error once the gate is closed.
         """
@@ -63,7 +63,7 @@ def table(query: str, paths: Sequence[str], wanted: pa.Table | None = None) -> p
     """Return the result of a query in DuckDB's SQL.
 
     `paths` are the values of the query's parameters. `wanted` is a table that the query may read under the name
-    `wanted`; None if the query reads only files. Raises duckdb.Error, also if the process is ending.
+    `wanted`; None if the query reads only files. Raises duckdb.Error if the query fails or the process is ending.
     """
     with _gate.entered():
         return _table(query, paths, wanted)

@@ -1,7 +1,4 @@
-"""Formats whose values only the engine (Spark) reads.
-
-This process only finds the positions of the blocks of a file.
-"""
+"""Find the blocks of files whose values only the engine (Spark) reads."""
 
 from __future__ import annotations
 
@@ -52,7 +49,7 @@ class EngineFormat:
         return blocks.blocks(self.layout, handle.path)
 
     def names(self, handle: EngineHandle) -> list[str]:
-        """Return no column: the columns of the file are not known here."""
+        """Return no names, because the columns of the file are not known here."""
         return []
 
     def by_name(self, handle: EngineHandle) -> bool:

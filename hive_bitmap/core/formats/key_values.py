@@ -1,4 +1,4 @@
-"""Key columns: their Spark types, Arrow types and canonical values.
+"""Convert values of key columns to Arrow types and to the form in which keys are stored.
 
 Two keys are equal if Spark's GROUP BY would put them into one group: CHAR is padded with blanks to its length, -0.0
 becomes 0.0, and all NaNs become the same NaN.
@@ -37,8 +37,8 @@ _ARROW: dict[str, pa.DataType] = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
-# Our tests show that Spark, Arrow, DuckDB and pyorc find columns with these characters in their names: ASCII
-# punctuation, and the categories of Unicode for letters, combining marks and numbers.
+# Characters of column names that Spark, Arrow, DuckDB and pyorc find, according to our tests: ASCII punctuation, and
+# the categories of Unicode for letters, combining marks and numbers.
 _SIGNS = frozenset(" !\"#$%&'()*+,-./:;<=>?@[\\]^_{|}~")
 _CATEGORIES = frozenset("LMN")
 _TYPE = re.compile(r"(?P<base>[a-z_]+)(?:\((?P<first>\d+)(?:,\s*(?P<second>\d+))?\))?(?: collate \S+)?", re.IGNORECASE)
@@ -134,10 +134,7 @@ def column_type(column: KeyColumn) -> pa.DataType:
 
 
 def nulls(column: KeyColumn, rows: int) -> pa.Array:
-    """Return a column of NULLs, as Spark reads a column that the file lacks.
-
-    `rows` is the number of NULLs.
-    """
+    """Return `rows` NULLs, which is how Spark reads a column that the file lacks."""
     return pa.nulls(rows, column_type(column))
 
 
@@ -185,7 +182,7 @@ def decoding(what: str) -> Iterator[None]:
     """
     try:
         yield
-    except (pa.ArrowException, ValueError, OverflowError, IndexError) as error:  # the last two: sizes, missing parts
+    except (pa.ArrowException, ValueError, OverflowError, IndexError) as error:
         raise Undecodable(f"{what} cannot be decoded: {error}") from error
     except OSError as error:
         if error.errno is not None:
@@ -196,7 +193,7 @@ def decoding(what: str) -> Iterator[None]:
 def _with_dictionary(values: Values, column: KeyColumn) -> Values:
     """Convert dictionary-encoded values by converting only their dictionaries.
 
-    Then each distinct value is converted only once, not once for each row.
+    So each distinct value is converted once instead of once for each row.
     """
     if isinstance(values, pa.ChunkedArray):
         chunks = [_with_dictionary(chunk, column) for chunk in values.chunks]

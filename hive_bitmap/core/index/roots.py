@@ -1,4 +1,4 @@
-"""The root of an index, and the marker of its owner.
+"""Mark the root of an index with its owner, and check the owner before deleting.
 
 The root is the folder of the generations of an index. The marker is written when the index is created, and compared
 before anything in the root is deleted. The marker has the unique id of the index. The id distinguishes the index from
@@ -34,7 +34,7 @@ BY_HAND = "delete your files in it by hand"
 
 @dataclass(frozen=True, kw_only=True)
 class Owner:
-    """The index that owns a root, by the marker in it.
+    """The index that owns a root, according to the marker in the root.
 
     `index` is the name of the index at its creation. `metastore` identifies the metastore in which the index was
     created (`metastore/identity.metastore_id`); "" if this metastore is unknown. `index_database` is the database of
@@ -57,8 +57,8 @@ class Owner:
 def only_begun(root: str, alone: bool) -> list[FileStatus]:
     """Return the unfinished markers of a folder.
 
-    Killed builds leave unfinished markers. The result is empty if the folder has a complete marker. With `alone`, the
-    result is also empty if the folder holds anything else.
+    Killed builds leave unfinished markers. The result is empty if the folder has a complete marker or, with `alone`,
+    any other entry.
     """
     try:
         entries = stores.listing(root)
@@ -77,10 +77,7 @@ def new_id() -> str:
 
 
 def owner(root: str) -> Owner | None:
-    """Return the owner of a root by its marker; None without a marker.
-
-    Raises Unreadable.
-    """
+    """Return the owner that the marker of a root names; None without a marker. Raises Unreadable."""
     content = markers.read(root, MARKER)
     if content is None:
         return None
@@ -94,11 +91,11 @@ def owner(root: str) -> Owner | None:
 
 
 def claim(definition: Definition, metastore: str) -> None:
-    """Mark the root of an index with the index's marker, and begin a build in the root.
+    """Mark the root of an index as owned by the index, and begin a build in the root.
 
     The build works in the root until `markers.end_work`. `metastore` is the id of the index's metastore. An existing
-    marker that cannot be read stays, and protects everything in the root from deletion. Raises Unsupported if the root
-    belongs to another index.
+    marker that cannot be read is kept, and protects everything in the root from deletion. Raises Unsupported if the
+    root belongs to another index.
     """
     stores.make_folder(definition.root)
     try:
@@ -188,7 +185,7 @@ def _refusal(holder: Owner | None, definition: Definition, metastore: str) -> st
 
 
 def _dispute(holder: Owner | None, definition: Definition, metastore: str) -> str:
-    """Return why a root belongs to another index or metastore.
+    """Return a sentence if a root belongs to another index or metastore.
 
     Return "" if the root belongs to this index and metastore, or to nobody. `holder` is the owner in the root's marker;
     None without a marker.
@@ -211,7 +208,7 @@ def is_marked(definition: Definition, metastore: str) -> bool:
 
 
 def is_elsewhere(definition: Definition, metastore: str) -> bool:
-    """Return whether the marker in a root names this index, but another metastore."""
+    """Return whether the marker in a root names this index in another metastore."""
     try:
         holder = owner(definition.root)
     except Unreadable:
@@ -222,9 +219,9 @@ def is_elsewhere(definition: Definition, metastore: str) -> bool:
 
 
 def may_be_same(first: str, second: str) -> bool:
-    """Return whether two ids may be of one metastore.
+    """Return whether two ids may belong to the same metastore.
 
-    Two ids may be of one metastore if the ids share an address, or if one of the ids is unknown.
+    This is possible if the ids share an address, or if one of the ids is unknown ("").
 
     >>> may_be_same("a,b", "b,c"), may_be_same("a", "b"), may_be_same("a", "")
     (True, False, True)
@@ -233,10 +230,9 @@ def may_be_same(first: str, second: str) -> bool:
 
 
 def rival(definition: Definition, indexes: Iterable[Definition]) -> str:
-    """Return which other index table has this index's id or root.
+    """Return a sentence if another index table has the id or root of this index; "" if none has.
 
-    The result is a sentence; "" if no other index table has this id or root. An index table with the same id or root is
-    a copy of this index's table.
+    Such an index table is a copy of this index's table.
     """
     for other in indexes:
         same = other.full_index_table == definition.full_index_table
@@ -251,16 +247,16 @@ def next_table(definition: Definition) -> str:
     """Return the temporary name of the table that replaces an index table.
 
     The name follows the scheme of index tables of the same base table, so the index can be found during the
-    replacement. An index table that is found only by the base table's POINTER property is replaced by a table with a
-    POINTER of its own. The name is unique, because it contains a part of the index's id.
+    replacement. An index table that is found only by the base table's POINTER property is replaced by a table that has
+    an item of its own in this property. The name is unique, because it contains a part of the index's id.
     """
     return f"{definition.index_table}{definition.id[:8]}next__"
 
 
 def is_replacement(new: Definition, definition: Definition) -> bool:
-    """Return whether `new` was made to replace the index table of `definition`.
+    """Return whether the index table of `new` was created to replace that of `definition`.
 
-    A killed build can leave a replacing table behind.
+    A killed build can leave such a table behind.
     """
     replacement = replace(definition, index_table=next_table(definition)).full_index_table
     return new.full_index_table == replacement and new.root == definition.root and is_of(new, definition)
@@ -281,8 +277,8 @@ def is_of(written: Definition, definition: Definition) -> bool:
 def has_built(definition: Definition, written: Definition) -> bool:
     """Return whether a generation in an index's root belongs to this index.
 
-    `written` is the definition in the marker of the generation. If `written` has another name of the table, the marker
-    of the root must have the current name and the id.
+    `written` is the definition in the marker of the generation. If `written` has a former name of the table, the marker
+    of the root must have the current name and the id of the index.
     """
     if is_of(written, definition):
         return True

@@ -45,9 +45,10 @@ def problem(base: Table, definition: Definition) -> str:
 
 
 def problem_of_spark(definition: Definition, spark: str) -> str:
-    """Return why an index holds values of another Spark; "" if it does not.
+    """Return why an index holds keys that another version of Spark has computed; "" if it does not.
 
-    `spark` is the feature version of Spark, such as `4.3`. Its functions may change their values between such versions.
+    `spark` is the feature version of Spark, such as `4.3`. Functions may return other values in another feature
+    version.
     """
     for expression in definition.expressions:
         if expression.spark != spark:
@@ -69,7 +70,7 @@ def _state(current: Column, indexed: Column) -> str:
 def _problem_of_where(base: Table, definition: Definition) -> str:
     """Return why an index's WHERE is not a condition on partition columns of the base table.
 
-    Return "" if the WHERE is such a condition. Other programs may have written the WHERE.
+    Return "" if the WHERE is such a condition or empty. Other programs may have written the WHERE.
     """
     try:
         if definition.where:

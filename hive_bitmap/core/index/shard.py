@@ -1,12 +1,12 @@
-"""Shards: the Parquet files of an index table, with their names and Arrow schemas.
+"""Write shards, which are the Parquet files of an index table.
 
 Rows are sorted by key, then base file, then offset. A key or a range of keys is found through the statistics of the row
 groups. Row groups are small, because the bytes of their bitmaps and of their keys are limited. Float keys have no
 statistics, because the statistics of Parquet leave NaN out. For counts, a Parquet file of one column in `_manifest`
-holds the cardinality of each bitmap of a shard.
+holds the cardinality of each bitmap of a shard: the cardinality file.
 
-While rows are collected and sorted, they are packed: the path of a base file is in a dictionary. Packed rows take less
-memory than stored rows. When a row group is written, its rows are unpacked.
+While rows are collected and sorted, they are packed: the paths of base files are dictionary-encoded. Packed rows take
+less memory than stored rows. When a row group is written, its rows are unpacked.
 """
 
 from __future__ import annotations
@@ -33,15 +33,17 @@ from hive_bitmap.core.index.aggregate_columns import merged
 from hive_bitmap.core.index.definition import BUCKET, OFFSET, OFFSETS, Definition, value_columns
 from hive_bitmap.core.parallel import map_parallel
 
-ROW_GROUP_BYTES = 1 << 20  # bitmaps of a row group before compression: a lookup decodes at least one row group
-ROW_GROUP_KEY_BYTES = 4 << 20  # distinct keys of a row group: long ones are as slow to decode as bitmaps
+ROW_GROUP_BYTES = 1 << 20  # most bytes of bitmaps before compression: a lookup decodes at least one row group
+ROW_GROUP_KEY_BYTES = 4 << 20  # most bytes of distinct keys: long keys are as slow to decode as bitmaps
 ROW_GROUP_ROWS = 128 << 10
-CARDINALITY = pa.field("_cardinality", pa.int32())  # a column of rows in memory only, stored in a separate file
+CARDINALITY = pa.field(
+    "_cardinality", pa.int32()
+)  # a column of rows in memory, which is stored in the cardinality file
 ROW_BYTES = 24  # rough size of a row without its bitmap
 
 
 def packed(rows: pa.Table) -> pa.Table:
-    """Pack index rows, unless the rows are packed already."""
+    """Pack index rows by dictionary-encoding their paths; packed rows are returned unchanged."""
     at = rows.schema.get_field_index(BUCKET.name)
     if pa.types.is_dictionary(rows.schema.field(at).type):
         return rows
@@ -49,7 +51,7 @@ def packed(rows: pa.Table) -> pa.Table:
 
 
 def unpacked(rows: pa.Table) -> pa.Table:
-    """Unpack index rows to the stored form, unless the rows are unpacked already."""
+    """Convert packed index rows to the stored form; other rows are returned unchanged."""
     at = rows.schema.get_field_index(BUCKET.name)
     if not pa.types.is_dictionary(rows.schema.field(at).type):
         return rows
@@ -57,7 +59,7 @@ def unpacked(rows: pa.Table) -> pa.Table:
 
 
 def bitmap_bytes(rows: pa.Table, definition: Definition) -> npt.NDArray[np.int64]:
-    """Return how many bytes the bitmaps of each row take, before compression."""
+    """Return the bytes of the bitmaps of each row before compression."""
     total = np.zeros(rows.num_rows, np.int64)
     for field in definition.bitmap_fields:
         if pa.types.is_list(field.type):
@@ -147,11 +149,11 @@ class Partitions:
 
 
 def write(path: str, rows: pa.Table, definition: Definition, partitions: Partitions | None = None) -> Written:
-    """Write sorted rows as the shard `path`, and their cardinalities as another file.
+    """Write sorted rows as the shard `path`, and their cardinalities as a cardinality file.
 
-    If the rows have the column CARDINALITY, this column is written to the other file. The rows may be packed
-    (`packed`). `partitions` are the partition columns of the base files; None if the table has no partitions. The
-    written files are private until `let_read`. Raise OSError or StoreError.
+    The cardinality file is written only if the rows have the column CARDINALITY. The rows may be packed (`packed`).
+    `partitions` are the partition columns of the base files; None if the table has no partitions. The written files are
+    private until `let_read`. Raise OSError or StoreError.
     """
     cardinalities = cardinalities_path(path)
     has_cardinalities = CARDINALITY.name in rows.column_names
@@ -166,10 +168,9 @@ def write(path: str, rows: pa.Table, definition: Definition, partitions: Partiti
 
 
 def let_read(path: str, counterparts: Sequence[str]) -> None:
-    """Make a shard and its cardinalities as readable as their sources.
+    """Let users who may read all sources of a shard read the shard and its cardinality file.
 
-    `path` is the shard. `counterparts` are the files from which the shard was made. Users who may read all of these
-    files may then read the shard.
+    `path` is the shard. `counterparts` are the files from which the shard was made.
     """
     access, cardinalities = stores.access_of(counterparts, path.rpartition("/")[0]), cardinalities_path(path)
     if access is not None:
@@ -178,7 +179,7 @@ def let_read(path: str, counterparts: Sequence[str]) -> None:
 
 
 def _write_cardinalities(path: str, rows: pa.Table) -> tuple[int, list[int]]:
-    """Write a file of cardinalities; return its size in bytes and its checksum."""
+    """Write a cardinality file; return its size in bytes and its checksum."""
     sink = pa.BufferOutputStream()
     pq.write_table(rows.select([CARDINALITY.name]), sink, compression="zstd", store_schema=False)
     content = sink.getvalue()
@@ -193,8 +194,8 @@ def _write_shard(
 ) -> tuple[int, list[int]]:
     """Write a shard; return its size in bytes and its checksums.
 
-    `partitions` are the partition columns of the base files; None if the table has no partitions. For a remote store
-    the shard is assembled in memory, so that the shard need not be read back to compute the checksums.
+    `partitions` are the partition columns of the base files; None if the table has no partitions. For a remote store,
+    the shard is assembled in memory, so that it need not be read back to compute the checksums.
     """
     if not stores.is_local(path):
         memory = pa.BufferOutputStream()
@@ -221,15 +222,15 @@ def _write(sink: pa.NativeFile, rows: pa.Table, definition: Definition, partitio
 
 
 def cardinalities_path(path: str) -> str:
-    """Return the path of the file of cardinalities of the shard `path`."""
+    """Return the path of the cardinality file of the shard `path`."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/{checksums.FOLDER}/{name.removesuffix('.parquet')}.cardinalities"
 
 
 def _ranks(values: pa.ChunkedArray) -> npt.NDArray[Any]:
-    """Return for each value the rank of its distinct value (NULL last).
+    """Return the dense rank of each value; equal values have equal ranks, and NULL comes last.
 
-    Ranks are uint16 if 16 bits are enough: numpy sorts such small integers by radix.
+    Ranks are uint16 if 16 bits are enough, because numpy sorts such small integers by radix.
     """
     encoded = pc.dictionary_encode(values.combine_chunks(), null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):
@@ -258,7 +259,8 @@ def _writer_options(definition: Definition) -> dict[str, Any]:
 def _row_groups(rows: pa.Table, definition: Definition) -> Iterator[tuple[int, int]]:
     """Yield the range (start, end) of rows of each row group.
 
-    A row group has at most about ROW_GROUP_BYTES, ROW_GROUP_KEY_BYTES and ROW_GROUP_ROWS. `rows` are sorted by key.
+    A row group has at most ROW_GROUP_ROWS rows, about ROW_GROUP_BYTES bytes of rows, and about ROW_GROUP_KEY_BYTES
+    bytes of keys. `rows` are sorted by key.
     """
     if rows.num_rows == 0:
         return
@@ -274,11 +276,11 @@ def _row_groups(rows: pa.Table, definition: Definition) -> Iterator[tuple[int, i
 
 
 def _new_bytes(keys: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """Return the bytes to count for each value of a key column.
+    """Return how many bytes each value adds to the distinct values of a key column.
 
-    `keys` has the values of one key column, in the order of the rows. A value counts with its length; a value that
-    repeats the value before it counts 0. Only if all values together have at most ROW_GROUP_KEY_BYTES, repeated values
-    count with their length, too. For types other than text and binary, all values count 0.
+    `keys` has the values of one key column, in the order of the rows. The result is the length of a text or binary
+    value, 0 for a value that is equal to the preceding value, and 0 for values of other types. If all values have at
+    most ROW_GROUP_KEY_BYTES together, equal values are not looked for, and the result is the length of each value.
     """
 
     if not (pa.types.is_string(keys.type) or pa.types.is_binary(keys.type)):
@@ -295,17 +297,14 @@ def row_schema(definition: Definition) -> pa.Schema:
     """Return the schema of index rows.
 
     There is one row for each key and block. The columns are the keys, `_bucketname`, `_offset`, the bitmaps and the
-    aggregates. COMPACT and AGGREGATE have no bitmaps, and their shards have `compact_schema` instead.
+    aggregates. COMPACT and AGGREGATE indexes have no bitmaps, and their shards have `compact_schema` instead.
     """
     fields = (*definition.bitmap_fields, *definition.aggregate_fields)
     return pa.schema([*key_fields(definition), BUCKET, OFFSET, *fields])
 
 
 def built_schema(definition: Definition) -> pa.Schema:
-    """Return `row_schema` with the cardinality of each bitmap as the last column.
-
-    See `shard.CARDINALITY`.
-    """
+    """Return `row_schema` with the column CARDINALITY as the last column."""
     return row_schema(definition).append(shard.CARDINALITY)
 
 
@@ -324,7 +323,7 @@ def key_fields(definition: Definition) -> list[pa.Field]:
 
 
 def value_fields(definition: Definition) -> list[pa.Field]:
-    """Return the last columns of a shard, which store the partition of a base file."""
+    """Return the columns of a shard that store the partition of a base file, as Arrow fields."""
     return [pa.field(c.name, arrow_type(KeyColumn(c.name, c.type))) for c in value_columns(definition)]
 
 
@@ -339,10 +338,10 @@ def shard_name(folder: str) -> str:
 
 
 def key_columns(columns: Iterable[Column], schema: Sequence[Column], time_zone: str) -> list[KeyColumn]:
-    """Return columns of a base table in the form that `Format` takes.
+    """Return columns of a base table as the key columns that `Format` takes.
 
-    `schema` are all data columns of the table; a KeyColumn has its position among them. `time_zone` is the time zone of
-    Spark's JVM, "" if it is unknown.
+    `schema` has all data columns of the table, which determine the position of each KeyColumn. `time_zone` is the time
+    zone of Spark's JVM; "" if it is unknown.
     """
     positions = {column.name: position for position, column in enumerate(schema)}
     return [

@@ -8,11 +8,11 @@ Other errors of the local file system are OSErrors.
 * Settings: The path determines the store. Stores need the Hadoop configuration of the session. The configuration is
   read when the first remote path is used (`options`, `metastore/session_settings`), and again when it is ten seconds
   old. Threads get the configuration from their context, and tasks get it with their function
-  (`tasks/distribution.with_store_settings`). repr() never shows values.
+  (`tasks/distribution.with_store_settings`). The repr() of options never shows values.
 * Reading: Files of object stores (`objects`) and HDFS (`hdfs`) are read in ranges (`ranged`): first the end of the
-  file, then at least a megabyte from the start of a read on. So a footer takes one request, and the columns of a row
-  group take one request. All requests for an open object require the same entity tag; with `pinned`, they require the
-  tag in a plan. Files that never change, above all shards, are cached in blocks (`file_cache`).
+  file, then at least a megabyte from the start of each read. So a footer takes one request, and the columns of a row
+  group take one request. All requests for an open object require the same entity tag; with `pinned`, this is the tag of
+  a listed file. Files that never change, above all shards, are cached in blocks (`file_cache`).
 * Requests: `requests` counts requests. The counts of tasks come back through an accumulator (`tasks/task_requests`), or
   with the results (`distribution.in_tasks`).
 * Failures: Transient errors are retried inside this package only. A lasting error becomes a StoreError with a
@@ -103,10 +103,10 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-MANY_FOLDERS = 8  # from this number on, folders of an object store are listed together
+MANY_FOLDERS = 8  # least number of folders of an object store that are listed together
 _STORE_PARTS = 3  # `s3a:`, "" and the bucket, in a path that is split at slashes
-_CHUNK_BYTES = 1 << 22  # copied at a time
-# Schemes of stores with conditional requests: they fail if the object no longer has a given entity tag.
+_CHUNK_BYTES = 1 << 22  # bytes that are copied at a time
+# Schemes of stores with conditional requests, which fail if the object no longer has a given entity tag.
 _TAGGED = (*clouds.S3, *clouds.GOOGLE, *clouds.AZURE)
 _pinned: ContextVar[Mapping[str, FileStatus]] = ContextVar("hive_bitmap_pinned", default=MappingProxyType({}))
 _LOCAL = Local()
@@ -178,7 +178,7 @@ def _common_folder(folders: Sequence[str]) -> str:
 def statuses(paths: Sequence[str]) -> list[FileStatus | None]:
     """Return the status of each file; None for a file that does not exist.
 
-    For each local file, a system call is made. For other files, their folders are listed.
+    Each local file takes a system call. For remote files, their folders are listed.
     """
     if all(map(is_local, paths)):
         return [_if_exists(status, path) for path in paths]
@@ -190,7 +190,7 @@ def statuses(paths: Sequence[str]) -> list[FileStatus | None]:
 def open_input(path: str) -> pa.NativeFile:
     """Open a file for random reading.
 
-    Raises FileNotFoundError, or FileChanged if the file is `pinned` and has changed.
+    Raises FileNotFoundError; FileChanged if the file is `pinned` and has changed.
     """
     return _store(path).open_input(path, _pinned.get().get(path))
 
@@ -198,17 +198,17 @@ def open_input(path: str) -> pa.NativeFile:
 def has_tags(path: str) -> bool:
     """Return whether reads in the store of this path can require an entity tag.
 
-    Such a store checks on each read that the file still has the tag in a listing. So a listed file need not be checked
-    again before it is read.
+    In such a store, each read checks that the file still has its listed tag. So a listed file need not be checked again
+    before it is read.
     """
     return parts(path).scheme in _TAGGED
 
 
 @contextmanager
 def pinned(status: FileStatus) -> Iterator[None]:
-    """Make `open_input` open only a certain version of a file inside the `with` block.
+    """Inside the `with` block, let `open_input` open only one version of a file.
 
-    `status` is the status of this version.
+    `status` is the status of the file in this version.
     """
     token = _pinned.set({**_pinned.get(), status.path: status})
     try:
@@ -245,17 +245,17 @@ def read_immutable(path: str) -> bytes:
 
 
 def open_output(path: str, *, private: bool = False) -> Any:
-    """Open a file for writing, which replaces a file of the same name.
+    """Open a file for writing; an existing file is replaced.
 
-    Only its owner can read a `private` file, until `set_access` allows more.
+    Only the owner can read a `private` file, until `set_access` allows more.
     """
     return _store(path).open_output(path, private=private)
 
 
 def make_folder(path: str) -> None:
-    """Make a folder and its parents, unless they exist.
+    """Make a folder and its missing parents.
 
-    Only users who may write in an existing parent may write in the new folders.
+    Only users who may write in the nearest existing parent may write in the new folders.
     """
     _store(path).make_folder(path)
 
@@ -264,16 +264,17 @@ def make_new_folder(path: str, access: Access | None = None) -> None:
     """Make a folder in an existing parent.
 
     With `access`, the folder gets these permissions; before they are set, only this user may enter the folder. Without
-    `access`, the folder is made as by `make_folder`. Raises FileExistsError if the folder exists, for example because
-    another user who may write in the parent made it first. Does nothing in object stores, which have no folders.
+    `access`, the folder gets the permissions that `make_folder` gives. Raises FileExistsError if the folder exists, for
+    example because another user who may write in the parent has made it. Does nothing in object stores, which have no
+    folders.
     """
     _store(path).make_new_folder(path, access)
 
 
 def is_link(path: str) -> bool:
-    """Return whether a local path is a link, which may lead to files of other users.
+    """Return whether a path is a link, which may lead to files of other users.
 
-    Only the last part of the path counts. Other stores have no links.
+    Only the last part of the path is looked at. Remote stores have no links.
     """
     return is_local(path) and os.path.islink(local_path(path))
 
@@ -281,7 +282,7 @@ def is_link(path: str) -> bool:
 def delete_file(path: str) -> None:
     """Delete a file.
 
-    Raises FileNotFoundError for a missing file, if the store reports missing files.
+    Raises FileNotFoundError for a missing file; object stores may not report it.
     """
     _store(path).delete_file(path)
 
@@ -312,7 +313,7 @@ def read_whole(path: str, most: int) -> bytes:
 
 
 def replace_file(path: str, content: bytes) -> None:
-    """Write a small file with this content, which replaces a file or link of the same name.
+    """Write a small file; an existing file or link is replaced.
 
     On local disks, the replacement is atomic.
     """
@@ -320,7 +321,7 @@ def replace_file(path: str, content: bytes) -> None:
 
 
 def link_or_copy(source: str, target: str) -> None:
-    """Make `target` a hard link to `source`, or a copy of it.
+    """Make `target` a hard link to `source`, or a copy of `source`.
 
     If possible, the store itself copies the data.
     """
@@ -349,8 +350,8 @@ def enclosing(folder: str, root: str) -> list[str]:
 def access_of(files: Sequence[str], folder: str) -> Access | None:
     """Return the access for a new file in `folder` that is made from `files`.
 
-    Only users who may read all of `files` may read the new file. Files that no longer exist, or are in another store,
-    are ignored. If no file remains, the result follows from the access of the folder. Returns None if the store of the
+    Only users who may read all of `files` may read the new file. Files that no longer exist or are in another store are
+    ignored. If no file remains, the result follows from the access of the folder. Returns None if the store of the
     folder has no permissions.
     """
     near = (path for path in files if _is_same_store(path, folder))
@@ -388,17 +389,14 @@ def _is_same_store(first: str, second: str) -> bool:
 def status_and_crc(path: str) -> tuple[FileStatus, int]:
     """Return the status of a file and the CRC-32 of its last min(size, 65536) bytes.
 
-    As few requests as possible are made. Raises FileNotFoundError.
+    Both take one request if the store allows this. Raises FileNotFoundError.
     """
     status, tail = _store(path).status_and_tail(path)
     return status, zlib.crc32(tail[-TAIL_BYTES:])
 
 
 def parallel(path: str) -> int:
-    """Return how many requests to a path's store may be in flight.
-
-    The result is 1 for local files.
-    """
+    """Return how many requests to the store of a path may be in flight; 1 for local files."""
     return 1 if is_local(path) else current().number("parallel")
 
 
@@ -429,7 +427,7 @@ def _store(path: str) -> Store:
         return _LOCAL
     scheme, authority, _ = parts(path)
     options = current()
-    with _opening:  # else concurrent threads could each open a store, with its own limit on requests
+    with _opening:  # otherwise, concurrent threads could open the same store twice, each with a limit on requests
         return _remote(scheme, authority, options)
 
 

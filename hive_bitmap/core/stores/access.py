@@ -1,4 +1,4 @@
-"""The mode, group and access control list of files and folders.
+"""Combine the permissions of files and folders: mode, group and access control list.
 
 Some stores have no permissions.
 """
@@ -36,9 +36,7 @@ class Access:
 
     @property
     def readers(self) -> tuple[Any, ...]:
-        """A value that is equal for files or folders with the same readers.
-
-        The owners do not count as readers.
+        """A value that is equal for files or folders with the same readers, apart from their owners.
 
         >>> Access(0o644, 1).readers == Access(0o664, 2).readers, Access(0o640, 1).readers == Access(0o640, 2).readers
         (True, False)
@@ -48,20 +46,16 @@ class Access:
 
     @property
     def of_file(self) -> Access:
-        """This access, changed to an access for a file.
-
-        Nobody may execute the file, and its owner may read and write it.
-        """
+        """This access for a file: nobody may execute the file, and its owner may read and write it."""
         return Access(self.mode & 0o666 | OWNER, self.group, self.acl)
 
     @property
     def of_own_folder(self) -> Access:
-        """The access of an index folder, if a base folder has this access.
+        """The access of an index folder for a base folder with this access.
 
-        The index folder is for the base files in the base folder. In a sticky folder, users cannot replace base files
-        of other users. So users must not be able to replace index files either: only the owner of the index folder may
-        write in the index folder. If the base folder is not sticky, users who may write in it can replace base files
-        anyway, so the access is the same.
+        In a sticky base folder, users cannot replace base files of other users. So users must not be able to replace
+        index files either: only the owner may write in the index folder. If the base folder is not sticky, users who
+        may write in it can replace base files anyway, so the index folder gets the same access.
         """
         if not self.mode & STICKY:
             return self
@@ -70,9 +64,9 @@ class Access:
     def within(self, above: Iterable[Access | None]) -> Access:
         """Limit this access to users who may enter all of a folder's parents.
 
-        This access is the folder's own, and `above` has the access of each parent. The result is for a folder
-        elsewhere, which lacks the protection by these parents. None in `above` stands for a parent whose access is
-        unknown: then only the owner may enter.
+        This is the access of a folder, and `above` has the access of each of its parents. The result is for another
+        folder, which these parents do not protect. None in `above` stands for a parent whose access is unknown: then
+        only the owner may enter.
 
         >>> Access(0o755, 1).within([Access(0o750, 1)]), Access(0o755, 1).within([Access(0o711, 2), Access(0o700, 1)])
         (Access(mode=488, group=1, acl=(), defaults=()), Access(mode=448, group=1, acl=(), defaults=()))
@@ -95,14 +89,14 @@ class Access:
     def _inside(self, above: Access | None) -> Access:
         outer = above or Access(0, "")
         group, others = bool(outer.mode & _GROUP_ENTERS), bool(outer.mode & _OTHERS_ENTER)
-        if (outer.group, outer.acl) != (self.group, self.acl):  # members of this group may count as others there
+        if (outer.group, outer.acl) != (self.group, self.acl):  # to the parent, members of this group may be others
             group = others = group and others and not outer.acl
         kept = self if group else self.without_group
         return kept if others else replace(kept, mode=kept.mode & ~OTHERS)
 
 
 def strictest(files: Sequence[Access]) -> Access:
-    """Return an access that only users who may read all of `files` have.
+    """Return an access that lets only users read who may read all of `files`.
 
     There is at least one file.
 
@@ -114,7 +108,7 @@ def strictest(files: Sequence[Access]) -> Access:
     mode = reduce(lambda one, other: one & other, (file.mode for file in files))
     combined = Access(mode, files[0].group, files[0].acl)
     alike = len({(file.group, file.acl) for file in files}) == 1
-    if not alike:  # a member of one file's group may count as others for another file
+    if not alike:  # a member of one file's group may be among the others of another file
         group = 0 if any(file.acl for file in files) else (mode & OTHERS) << 3
         combined = Access(mode & (~GROUP | group), files[0].group)
     return combined.of_file

@@ -1,6 +1,6 @@
 """Open buckets and containers of Amazon S3 and compatible stores, Google Cloud Storage and Azure Storage.
 
-They are configured by the settings of their Hadoop connectors: S3 by `fs.s3a.*` and `fs.s3a.bucket.BUCKET.*`.
+The settings of their Hadoop connectors configure them, such as `fs.s3a.*` and `fs.s3a.bucket.BUCKET.*` for S3.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ GOOGLE, AZURE = ("gs",), ("abfs", "abfss", "wasb", "wasbs")
 
 @dataclass(frozen=True)
 class Keys:
-    """Credentials of S3; with `anonymous`, there are no credentials, and requests are not signed."""
+    """Credentials of S3; `anonymous` means no credentials and unsigned requests."""
 
     access: str = ""
     secret: str = ""
@@ -53,7 +53,7 @@ class Keys:
 
 @dataclass(frozen=True)
 class BucketSettings:
-    """The settings of one bucket, where `fs.s3a.bucket.BUCKET.*` overrides `fs.s3a.*`."""
+    """The settings of one bucket; `fs.s3a.bucket.BUCKET.*` overrides `fs.s3a.*`."""
 
     options: Options
     bucket: str
@@ -117,8 +117,8 @@ def arguments(settings: BucketSettings, keys: Keys | None) -> dict[str, Any]:
 def keys_of(settings: BucketSettings) -> Keys | None:
     """Return the keys of the first credential provider that has keys.
 
-    Returns None if obstore's own credential chain has to provide them. Raises StoreError if no provider has keys.
-    Raises StoreError also for an unknown provider, which could do anything.
+    Returns None if obstore's own credential chain has to provide them. Raises StoreError if no provider has keys, and
+    for an unknown provider.
     """
     named = re.split(r"[,\s]+", settings.get("aws.credentials.provider", DEFAULT_PROVIDERS))
     for name in filter(None, named):
@@ -156,7 +156,7 @@ def _environment(settings: BucketSettings) -> Keys | None:
 def _profile(settings: BucketSettings) -> Keys | None:
     """Return the keys of a profile in the credentials file that `aws configure` writes.
 
-    Return None if the file has no such profile or no keys in it.
+    Return None if the file has no such profile, or the profile has no keys.
     """
     path = settings.get("auth.profile.file") or os.environ.get("AWS_SHARED_CREDENTIALS_FILE")
     name = settings.get("auth.profile.name") or os.environ.get("AWS_PROFILE", "default")
@@ -180,7 +180,7 @@ def _anonymous(settings: BucketSettings) -> Keys | None:
 def _chain(settings: BucketSettings) -> Keys | None:
     """Return the keys in the environment or, failing that, in the credentials file.
 
-    The environment and the file are sources of AWS's default chain; obstore itself asks the other sources. Return None
+    The environment and the file are sources of AWS's default chain; obstore itself tries the other sources. Return None
     if neither has keys. With AWS_WEB_IDENTITY_TOKEN_FILE, another source precedes the file, so the file is not read.
     """
     return _environment(settings) or (None if "AWS_WEB_IDENTITY_TOKEN_FILE" in os.environ else _profile(settings))
@@ -207,7 +207,7 @@ PROVIDERS: dict[str, Callable[[BucketSettings], Keys | None] | None] = {
 
 
 def _provider_of(keys: Keys) -> Callable[[], dict[str, Any]]:
-    """Return a provider of exactly these keys.
+    """Return a provider of these keys for obstore.
 
     If the keys were passed as settings, obstore could add a token from the environment.
     """
@@ -267,8 +267,8 @@ def _is_address(endpoint: str) -> bool:
 def open_google(options: Options, bucket: str) -> Objects:
     """Open a bucket of Google Cloud Storage.
 
-    The configured key file (`google.cloud.auth.service.account.json.keyfile`) is used. Without a configured key file,
-    Google's default chain of credentials is used. Raises StoreError.
+    The credentials come from the configured key file (`google.cloud.auth.service.account.json.keyfile`) or, without a
+    key file, from Google's default chain. Raises StoreError.
     """
     require_obstore("gs")
     from obstore.store import GCSStore

@@ -4,10 +4,10 @@ Files are read in blocks of BLOCK bytes, so that a small shard takes a single re
 large shard. Blocks are cached in memory, and on disk if a folder is set (`hive_bitmap.stores.cache_folder`).
 
 The cache on disk survives the process, and the processes of one user may share it. Entries are in a subfolder that only
-this user can write. If another user owns or can write the subfolder, the cache is not used. An entry is a file named by
-the hash of its key. The file gets this name when it is complete, and begins with its length and a checksum of key and
-content. If length or checksum are wrong, the entry is removed and read from the store again. Other files are never
-touched.
+this user can write. If another user owns or can write the subfolder, the cache is not used. An entry is a file; its
+name is the hash of its key. The file gets this name when it is complete, and begins with its length and a checksum of
+key and content. If length or checksum are wrong, the entry is removed and read from the store again. Other files are
+never touched.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from hive_bitmap.core.stores.store import Store
 
 SUFFIX = ".piece"
 SHRUNK_SHARE = 0.9  # share of `cache_size` to which a larger cache is shrunk
-ABANDONED_SECONDS = 3600  # an unfinished file of this age is left from a killed writer
+ABANDONED_SECONDS = 3600  # age of an unfinished file whose writer has certainly been killed
 _OWN_NAME = re.compile(r"[0-9a-f]{64}\.(piece|[0-9a-f]{8}\.begun)")
-_LENGTH_BYTES, _CRC_BYTES = 8, 4  # of the header, which precedes the content
+_LENGTH_BYTES, _CRC_BYTES = 8, 4  # sizes of the two fields of the header, which precedes the content
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _written: dict[str, int] = {}  # bytes written to each folder since its size was last checked
 _refused: set[str] = set()  # folders for which the warning was logged
@@ -178,8 +178,8 @@ def _name(key: str) -> str:
 def _is_check_due(folder: str, size: int, bound: int) -> bool:
     """Return whether to check the size of the folder before an entry of `size` bytes is added.
 
-    The size is checked before the first entry is added. After each check, the size is checked again when a tenth of
-    `bound` has been written.
+    The size is checked for the first entry that this process adds, and again whenever a tenth of `bound` has been
+    written.
     """
     with _lock:
         written = _written.get(folder)
@@ -201,8 +201,8 @@ def _warn_once(folder: str, error: OSError) -> None:
 def read(store: Store, path: str, size: int, start: int, length: int) -> bytes:
     """Read a range of a file that never changes, through the cache.
 
-    The file at `path` has `size` bytes. Return its `length` bytes from the position `start` on. Adjacent blocks that
-    are not cached are read by one request.
+    The file at `path` has `size` bytes. Return `length` bytes from the position `start`. Adjacent blocks that are not
+    cached are read by one request.
     """
     options = current()
     first, last = start // BLOCK, (start + length - 1) // BLOCK

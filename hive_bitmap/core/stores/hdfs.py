@@ -1,4 +1,4 @@
-"""HDFS through the package hdfs-native, which needs neither Java nor libhdfs."""
+"""Access HDFS through the package hdfs-native, which needs neither Java nor libhdfs."""
 
 from __future__ import annotations
 
@@ -43,15 +43,13 @@ _TRANSIENT = (
     "could not obtain block",
     "channel closed",
 )
-_ACLS_OFF = "dfs.namenode.acls.enabled"  # in the message of a name node that has no access control lists
-# With its defaults the client would keep trying for minutes.
+_ACLS_OFF = "dfs.namenode.acls.enabled"  # part of the error of a name node without access control lists
+# With its default settings, the client would retry for minutes.
 _BOUNDS = {"dfs.client.failover.sleep.base.millis": "200", "dfs.client.failover.sleep.max.millis": "2000"}
 
 
 def open_cluster(options: Options, scheme: str, authority: str) -> Hdfs:
-    """Open a name node or name service.
-
-    If `authority` is "", open the name node or name service in fs.defaultFS.
+    """Open a name node or name service; the one in fs.defaultFS if `authority` is "".
 
     Raises StoreError.
     """
@@ -134,16 +132,13 @@ class Hdfs:
         return _Writer(self, path, sink)
 
     def make_folder(self, path: str) -> None:
-        """Make a folder with the mode of its parent.
-
-        With this mode, folders in a private folder are private.
-        """
+        """Make a folder with the mode of its parent, so that folders in a private folder are private."""
         self._make(path, self._mode(parent(path)))
 
     def make_new_folder(self, path: str, access: Access | None) -> None:
-        """Make a folder with this access; None: with the mode of its parent.
+        """Make a folder with this access; None stands for the mode of its parent.
 
-        Before that, a request checks whether the folder exists, because HDFS does not report existing folders. Raises
+        A request checks first whether the folder exists, because HDFS does not report existing folders. Raises
         FileExistsError.
         """
         if self.exists(path):
@@ -178,7 +173,7 @@ class Hdfs:
     def access(self, path: str) -> Access:
         """Return the access of a file or folder.
 
-        One request is enough if access control lists are known to be on or off.
+        This takes one request, or two if it turns out that the cluster has no access control lists.
         """
         status = self._acl(path)
         if status is None:
@@ -293,10 +288,7 @@ class _Writer(AbortableWriter):
 
 
 def is_transient(error: Exception) -> bool:
-    """Return whether an error may be transient.
-
-    An error may be transient if the node is starting, failing over, or unreachable.
-    """
+    """Return whether an error may be transient, because a node is starting, failing over, or unreachable."""
     text = str(error).lower()
     return not isinstance(error, FileNotFoundError) and any(part in text for part in _TRANSIENT)
 
@@ -315,7 +307,7 @@ def all_entries(access: Access) -> list[Any]:
         AclEntry("other", "access", _action(mode)),
     ]
     named = {(entry.type, entry.scope, entry.name) for entry in entries}
-    if any(entry.scope == "access" and entry.name for entry in entries):  # then the group bits of the mode are the mask
+    if any(entry.scope == "access" and entry.name for entry in entries):  # the group bits of the mode are then the mask
         basic = [entry for entry in basic if (entry.type, entry.scope, None) not in named]
     return [*entries, *(entry for entry in basic if (entry.type, entry.scope, entry.name) not in named)]
 

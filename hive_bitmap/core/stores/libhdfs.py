@@ -1,4 +1,4 @@
-"""HDFS through libhdfs, which starts a JVM in every process.
+"""Access HDFS through libhdfs, which starts a JVM in every process.
 
 The setting `hive_bitmap.stores.hdfs.client` selects libhdfs.
 """
@@ -31,10 +31,7 @@ ADVICE = "libhdfs needs a JDK, ARROW_LIBHDFS_DIR, and CLASSPATH with Hadoop's ja
 
 
 def open_cluster(options: Options, scheme: str, authority: str) -> LibHdfs:
-    """Open a name node or name service.
-
-    If `authority` is "", open the name node or name service of Hadoop's configuration on CLASSPATH.
-    """
+    """Open a name node or name service; that of Hadoop's configuration on CLASSPATH if `authority` is ""."""
     with _request(requests.OTHER, f"{scheme}://{authority}/"):
         return LibHdfs(pafs.HadoopFileSystem.from_uri(f"{scheme}://{authority or 'default'}"))
 

@@ -1,4 +1,4 @@
-"""The local file system."""
+"""Access the local file system."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from hive_bitmap.core.stores.access import SHARED_WRITE, STICKY, Access
 from hive_bitmap.core.stores.paths import local_path, parent
 from hive_bitmap.core.stores.store import BEGUN, FileStatus, Listing, made_by_another, status_and_tail
 
-# Errors for folders that stay: not empty, a mount, or in a folder that this user must not change.
+# Errors for folders that cannot be removed: not empty, a mount, or in a folder that this user must not change.
 _STAYS = (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.EACCES, errno.EPERM, errno.EROFS)
 
-# Attributes on Linux; only folders have the second.
+# Extended attributes with access control lists on Linux; only folders have the second attribute.
 _ACL, _DEFAULT_ACL = "system.posix_acl_access", "system.posix_acl_default"
 
 
@@ -153,7 +153,7 @@ class Local:
     def set_access(self, path: str, access: Access) -> None:
         """Set the access of a file or folder.
 
-        Another user's file is left alone. Raises OSError for a link.
+        The access of another user's file is not changed. Raises OSError for a link.
         """
         opened = os.open(local_path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
@@ -164,16 +164,16 @@ class Local:
 
 
 def _created(path: str) -> int:
-    """Create a file that only this user may read, and open it for writing.
+    """Create a file that only this user may read, and return its file descriptor for writing.
 
-    The new file replaces a file of the same name. Other users may be able to write in the folder, and put links there.
-    So neither the file nor its folder may be a link, and later steps use the opened folder, not its name.
+    An existing file is replaced. Other users may be able to write in the folder, and put links there. So neither the
+    file nor its folder may be a link, and later steps use the opened folder, not its name.
     """
     folder = os.open(local_path(parent(path)), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         name = path.rpartition("/")[2]
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=folder)  # processes that have it open, or links to it, do not see the new content
+            os.unlink(name, dir_fd=folder)  # readers of the old file, or of links to it, do not see the new content
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         return os.open(name, flags, stat.S_IRUSR | stat.S_IWUSR, dir_fd=folder)
     finally:
@@ -183,7 +183,7 @@ def _created(path: str) -> int:
 def _set_access(opened: int, access: Access) -> None:
     """Set group, access control lists (of Linux) and mode of an opened file or folder.
 
-    The order ensures that nobody can read the file too early.
+    The order of the steps ensures that nobody can read the file before all of them are done.
     """
     status = os.fstat(opened)
     os.chmod(opened, stat.S_IMODE(status.st_mode) & stat.S_IRWXU)
@@ -202,7 +202,7 @@ def _set_access(opened: int, access: Access) -> None:
 
 
 def _make_folder(folder: str) -> None:
-    """Make a folder and the folders above it, unless they exist."""
+    """Make a folder and its missing parents."""
     if os.path.isdir(folder):
         return
     above = os.path.dirname(folder)
@@ -258,10 +258,7 @@ def _status(path: str, info: os.stat_result) -> FileStatus:
 
 
 def _is(kind: Callable[[], bool]) -> bool:
-    """Call `kind`, which is `is_dir` or `is_file` of a `DirEntry`.
-
-    Return False for a link that leads to itself or nowhere.
-    """
+    """Return the result of `kind`, which is `is_dir` or `is_file` of a `DirEntry`; False for a circular link."""
     try:
         return kind()
     except OSError as e:
@@ -271,7 +268,7 @@ def _is(kind: Callable[[], bool]) -> bool:
 
 
 def _entry_status(prefix: str, entry: os.DirEntry[str]) -> FileStatus | None:
-    """Return the status of a file in the entries of a folder.
+    """Return the status of a file from its entry in a folder.
 
     `prefix` is the path of the folder with a slash at the end. Return None if the file no longer exists.
     """

@@ -1,4 +1,4 @@
-"""Object stores (S3, Google Cloud Storage, Azure) through obstore.
+"""Access object stores (S3, Google Cloud Storage, Azure) through obstore.
 
 Object stores have no folders, only common prefixes of names.
 
@@ -30,11 +30,11 @@ from hive_bitmap.core.stores.store import AbortableWriter, FileStatus, Listing, 
 from hive_bitmap.errors import FileChanged, StoreError
 
 T = TypeVar("T")
-IN_MEMORY = 64 << 20  # most bytes of an unfinished object that are buffered in memory, and not in a temporary file
-LARGEST_PUT = 5_000_000_000
-LONGEST_REQUEST = "15m"  # for large objects; a stalled transfer fails earlier, by the read timeout
+IN_MEMORY = 64 << 20  # most bytes of an unfinished object in memory; a larger one is in a temporary file
+LARGEST_PUT = 5_000_000_000  # bytes
+LONGEST_REQUEST = "15m"  # timeout for large objects; the read timeout ends a stalled transfer earlier
 RETRYING_SECONDS = 60
-_BEYOND = ("status code: 416", "non-partial response")  # in the client's error for a range that the object lacks
+_BEYOND = ("status code: 416", "non-partial response")  # parts of the client's error for a range that does not exist
 
 
 class Objects:
@@ -91,9 +91,9 @@ class Objects:
     def listings(self, root: str, folders: Sequence[str]) -> dict[str, Listing]:
         """List folders below `root` together.
 
-        One request lists 1000 objects below `root`. A folder is missing from the result if its content is not certain,
-        or if the folder is empty. The result is empty if many of the objects below `root` are in other folders: listing
-        all objects would not pay.
+        One request lists 1000 objects below `root`. A folder is missing from the result if it is empty, or if its
+        content is not certain. The result is empty if many of the objects below `root` are in other folders, because
+        listing each folder then takes fewer requests.
         """
         import obstore
 
@@ -111,7 +111,8 @@ class Objects:
                     above, _, name = key.rpartition("/")
                     if above in requested:
                         files[requested[above]].append(_status(f"{requested[above].rstrip('/')}/{name}", meta))
-                        # An object of such a name may be the marker of a folder: only a listing of its own tells.
+                        # An empty object, or one with the name of a folder, may be the marker of a folder. Only a
+                        # listing of the folder itself shows this.
                         unclear |= set() if meta["size"] and key not in requested else {requested[above]}
                     is_requested = key in requested or above in requested
                     while above:
@@ -184,7 +185,7 @@ class Objects:
 
         if parts(source)[:2] != parts(target)[:2]:
             return False
-        with self._request(requests.WRITE, source):  # most errors are those of a missing source
+        with self._request(requests.WRITE, source):  # the error names the source, because usually this is missing
             obstore.copy(self._client, _key(source), _key(target))
         return True
 
@@ -264,7 +265,7 @@ class _BeyondEnd(Exception):
 
 
 class _Upload(AbortableWriter):
-    """A file for writing. The content is buffered, and uploaded when the file is closed."""
+    """A file for writing, whose content is buffered and uploaded when the file is closed."""
 
     def __init__(self, put: Callable[[Any, int], None]) -> None:
         self._put, self._content = put, tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115
@@ -289,10 +290,7 @@ class _Upload(AbortableWriter):
 
 
 def client_options(options: Options, **more: Any) -> Any:
-    """Return the settings of obstore's HTTP client.
-
-    `more` are settings to add or replace.
-    """
+    """Return the settings of obstore's HTTP client; `more` are settings to add or replace."""
     seconds = timedelta(seconds=options.number("timeout"))
     return {"timeout": LONGEST_REQUEST, "read_timeout": seconds, "connect_timeout": timedelta(seconds=10), **more}
 
@@ -308,7 +306,7 @@ def retries(options: Options) -> Any:
 
 
 def require_obstore(scheme: str) -> None:
-    """Raise StoreError, which says what to install, unless obstore is installed."""
+    """Raise StoreError unless obstore is installed; the message says what to install."""
     try:
         import obstore  # noqa: F401
     except ImportError as e:

@@ -1,9 +1,9 @@
-"""The settings of stores.
+"""Provide the settings of stores.
 
 The settings come from the Hadoop configuration of the session, are read in the driver, and are sent along with tasks. A
 session setting with the prefix PREFIX overrides Hadoop's setting of the same name, for example
-`hive_bitmap.stores.fs.s3a.endpoint`. Over Spark Connect, the Hadoop configuration cannot be read: then only settings
-with the prefix are used. This package's own settings (OWN) have the same prefix.
+`hive_bitmap.stores.fs.s3a.endpoint`. Over Spark Connect, the Hadoop configuration cannot be read, so only settings with
+the prefix are used. This package's own settings (OWN) have the same prefix.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ OWN = {  # name: (default, description)
     "memory": (384, "most MB of all caches of a process together"),
     "cache_size": (1024, "most MB in the cache folder"),
 }
-CACHE_FOLDER = "cache_folder"  # local folder for cached index files of remote stores; without it they are not cached
+CACHE_FOLDER = "cache_folder"  # local folder for index files of remote stores; without it, only memory caches them
 HDFS_CLIENT = "hdfs.client"  # `native`, or `libhdfs`
-HDFS_USER = "hdfs.user"  # user name on a cluster without Kerberos: that of the driver, on the executors too
+HDFS_USER = "hdfs.user"  # the driver's user name on a cluster without Kerberos, which executors use too
 _HDFS_CLIENTS = ("native", "libhdfs")
 
 
@@ -61,7 +61,7 @@ class Options:
     def get(self, name: str, default: str = "") -> str:
         """Return the value of a setting without blanks around the value.
 
-        The value under PREFIX comes first, then Hadoop's value. If both values are empty, returns `default`.
+        A value under PREFIX takes precedence over Hadoop's value. If both values are empty, returns `default`.
         """
         return self._values.get(PREFIX + name, "").strip() or self._values.get(name, "").strip() or default
 
@@ -93,10 +93,9 @@ class Options:
         return value
 
     def with_prefixes(self, *prefixes: str) -> dict[str, str]:
-        """Return the settings whose names begin with one of the prefixes.
+        """Return the settings whose names begin with one of the prefixes, by full name.
 
-        A setting that a session gives as PREFIX + NAME counts, and is returned, as NAME. The `prefixes` stay in the
-        returned names.
+        PREFIX is first removed from the names of session settings.
         """
         names = {name.removeprefix(PREFIX) for name, _ in self.items}
         return {name: self.get(name) for name in sorted(names) if name.startswith(prefixes)}
@@ -114,7 +113,7 @@ class Options:
 
 
 def memory_bytes(settings: Mapping[str, str]) -> int:
-    """Return the bytes that all caches may take, by the settings of a session.
+    """Return the most bytes of all caches, from the settings of a session.
 
     Raises InvalidProperty.
     """
@@ -137,7 +136,7 @@ Source = Callable[[], Options]
 class _LatestSource:
     """The latest source of options of this process, for threads without their own source.
 
-    `needed` says whether any options have been requested so far.
+    `needed` says whether options have been requested, so that tasks need them, too.
     """
 
     source: Source
@@ -151,7 +150,8 @@ _source: ContextVar[Source | None] = ContextVar("hive_bitmap_stores", default=No
 def use(source: Source) -> None:
     """Set the source of options for this context.
 
-    `source` is called each time a store needs its options. Threads without their own source use the source set last.
+    `source` is called whenever a store needs options. Threads without their own source use the source that was set
+    last.
     """
     _latest.source = source
     _source.set(source)

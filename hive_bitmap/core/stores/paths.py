@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 from hive_bitmap.errors import Unsupported
 
-_ALIASES = {"s3": "s3a", "s3n": "s3a", "abfs": "abfss", "wasb": "wasbs"}  # clients of one store
+_ALIASES = {"s3": "s3a", "s3n": "s3a", "abfs": "abfss", "wasb": "wasbs"}  # schemes of the same store
 _PATH = re.compile(r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<authority>[^/]*))?(?P<path>/.*)?", re.DOTALL)
 
 
 class Parts(NamedTuple):
     """The parts of a Hadoop path.
 
-    `scheme` is in lower case. `authority` is a bucket or name node. Each may be "".
+    `scheme` is in lower case. `authority` is a bucket, container or name node. Both may be "".
     """
 
     scheme: str
@@ -35,7 +35,7 @@ def parts(path: str) -> Parts:
     >>> parts("s3a://my.bucket/a b/c=%2F")
     Parts(scheme='s3a', authority='my.bucket', path='/a b/c=%2F')
     """
-    if path.startswith("file:/") and path[6:7] != "/":  # most local paths, in half the time
+    if path.startswith("file:/") and path[6:7] != "/":  # the usual local path, which takes half the time here
         return Parts("file", "", path[5:])
     match = _PATH.fullmatch(path)
     if match is None or not match["path"]:
@@ -44,7 +44,7 @@ def parts(path: str) -> Parts:
 
 
 def is_local(path: str) -> bool:
-    """Return whether a path is in the local file system: its scheme is `file` or missing.
+    """Return whether the scheme of a path is `file` or missing.
 
     Raises Unsupported if the path is not absolute.
     """

@@ -19,8 +19,8 @@ from hive_bitmap.errors import StoreError
 
 LIST, STATUS, READ, WRITE, DELETE, OTHER = "list", "status", "read", "write", "delete", "other"
 T = TypeVar("T")
-FIRST_WAIT, LONGEST_WAIT = 0.1, 2.0  # seconds between attempts, doubled each time, with jitter
-_MOST_CHARACTERS = 300  # of an error message
+FIRST_WAIT, LONGEST_WAIT = 0.1, 2.0  # seconds between attempts; the wait doubles each time, with jitter
+_MOST_CHARACTERS = 300  # most characters of an error message
 _CODE = re.compile(r"<Code>([^<]*)</Code>(?:.*?<Message>([^<]*)</Message>)?", re.DOTALL)
 _STATUS = re.compile(r"status code: (\d{3} [A-Za-z ]+)")
 _SECRETS = re.compile(
@@ -112,7 +112,7 @@ def so_far() -> Requests:
 
 @dataclass
 class Measured:
-    """The requests inside a `with measured()` block, set when this block ends."""
+    """The requests of a `with measured()` block; set when the block ends."""
 
     requests: Requests = field(default_factory=Requests)
 
@@ -121,7 +121,7 @@ class Measured:
 def measured() -> Iterator[Measured]:
     """Count the requests inside the `with` block.
 
-    Requests of other threads at the same time count too.
+    Requests that other threads make meanwhile are included.
     """
     before, result = so_far(), Measured()
     try:
@@ -154,9 +154,10 @@ def summary(error: BaseException) -> str:
 
 
 def failed(what: str, error: BaseException, advice: str = "") -> StoreError:
-    """Return the StoreError of a failed request.
+    """Return the StoreError for a failed request.
 
-    `what` says what was attempted. `error` is the store's answer. `advice` names the settings to check.
+    `what` begins the message, and says what failed. `error` is the error of the client. `advice` names the settings to
+    check.
     """
     return StoreError(f"{what}: {summary(error)}" + (f" ({advice})" if advice else ""))
 
@@ -173,9 +174,9 @@ def not_installed(scheme: str, package: str, extra: str) -> StoreError:
 
 
 def retried(request: Callable[[], T], is_transient: Callable[[Exception], bool], attempts: int) -> T:
-    """Return the result of `request`, which is called again after transient errors.
+    """Call `request`, retry it after transient errors, and return its result.
 
-    It is called at most `attempts` times. `is_transient` says whether an error is transient. Raises the first error
+    It is called at most `attempts` times. `is_transient` returns whether an error is transient. Raises the first error
     that is not transient. If all attempts fail with transient errors, raises the last error.
     """
     for attempt in range(attempts - 1):

@@ -1,6 +1,6 @@
 """Measure the latency and bandwidth of each store.
 
-No requests are made for a measurement: only requests with another purpose are measured.
+Requests that have another purpose are measured; no requests are made for a measurement.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import TypeVar
 from hive_bitmap.core.stores.paths import parts
 
 T = TypeVar("T")
-REMEMBERED = 32  # number of latest requests of each store that count, so that the speed follows its load
-SMALL, LARGE = 64 << 10, 1 << 20  # responses up to SMALL bytes give the latency, from LARGE bytes on the bandwidth
-BANDWIDTH = 100e6  # bytes a second, assumed until the first large response
+REMEMBERED = 32  # measurements kept of each store, the latest, so that the speed follows the load of the store
+SMALL, LARGE = 64 << 10, 1 << 20  # responses of at most SMALL bytes show the latency, of at least LARGE the bandwidth
+BANDWIDTH = 100e6  # bytes per second, assumed until the first large response
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ _lock = Lock()
 def of(path: str) -> Speed | None:
     """Return the measured speed of the store of this path.
 
-    Return None until a small response has shown how long a request takes.
+    Return None before the first small response, which shows the latency.
     """
     with _lock:
         seen = _measurements.get(parts(path)[:2])

@@ -1,4 +1,4 @@
-"""The `Store` protocol: operations on files and folders.
+"""Define the operations that each store has (`Store`).
 
 Files and folders are given by complete Hadoop paths.
 """
@@ -15,9 +15,9 @@ from hive_bitmap.core.stores.access import Access
 from hive_bitmap.core.stores.paths import is_local
 
 TAIL_BYTES = 65_536
-IMMUTABLE = "immutable"  # replaces a tag: no file is written again under this path, as in Delta
-WITH_DELETES = "with deletes"  # replaces a tag in counts: which rows of the file are deleted is unknown
-BEGUN = ".begun"  # suffix, after eight hex digits, of an unfinished file of `replace_file`
+IMMUTABLE = "immutable"  # an etag: the file is never written again, such as a file of a Delta table
+WITH_DELETES = "with deletes"  # an etag in counts: the file has deleted rows, but it is not known which
+BEGUN = ".begun"  # suffix of an unfinished file of `replace_file`, after eight hex digits
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class FileStatus:
 
     `size` is in bytes. `mtime_ms` is the modification time in ms since 1970, as Hadoop reads it. `etag` distinguishes
     contents of the same size and time; "" if the store has no entity tags. Two values of `etag` do not come from a
-    store. IMMUTABLE marks a file that the log of a table lists, and that is never written again. WITH_DELETES marks, in
-    a count, a file with deleted rows that no index can take into account; no recorded tag equals WITH_DELETES. For
-    every other file in a count, `deletes` identifies the set of rows that the table has deleted from the file; "" for
-    no deleted rows.
+    store. IMMUTABLE marks a file that the log of a table lists, and that is never written again. WITH_DELETES is for
+    counts: it marks a file with deleted rows that no index can take into account; no recorded tag equals WITH_DELETES.
+    For every other file in a count, `deletes` identifies the set of rows that the table has deleted from the file; ""
+    for no deleted rows.
     """
 
     path: str
@@ -42,7 +42,7 @@ class FileStatus:
     def changed_ms(self) -> int:
         """The time of the last change in ms since 1970.
 
-        For local files the result is the ctime, which programs cannot set back.
+        For a local file, this is the ctime, which programs cannot set back.
         """
         if self.etag == IMMUTABLE or not is_local(self.path):
             return self.mtime_ms
@@ -99,27 +99,27 @@ class Store(Protocol):
         """
 
     def read_range(self, path: str, start: int, size: int) -> bytes:
-        """Return `size` bytes of a file from `start` on; the file must have these bytes."""
+        """Return `size` bytes of a file from the position `start`; the file must have these bytes."""
 
     def open_output(self, path: str, *, private: bool = False) -> pa.NativeFile | IO[bytes]:
-        """Open a file for writing, which replaces a file of the same name.
+        """Open a file for writing; an existing file is replaced.
 
         The file is complete when it is closed. If the store has permissions, only the owner of a `private` file can
         read the file until `set_access` allows more.
         """
 
     def make_folder(self, path: str) -> None:
-        """Make a folder and its parents, unless they exist.
+        """Make a folder and its missing parents.
 
-        Only users who may write in an existing parent may write in the new folders. In a sticky parent, other users may
-        only add entries: then only the owner may write in the new folders.
+        Only users who may write in the nearest existing parent may write in the new folders. If this parent is sticky,
+        where other users may only add entries, only the owner may write in the new folders.
         """
 
     def make_new_folder(self, path: str, access: Access | None) -> None:
         """Make a folder in an existing parent, with this access.
 
-        Nobody else may enter the folder before the access is set. If `access` is None, the folder is made as by
-        `make_folder`. Raises FileExistsError if the folder exists.
+        Nobody else may enter the folder before the access is set. If `access` is None, the folder gets the permissions
+        that `make_folder` gives. Raises FileExistsError if the folder exists.
         """
 
     def delete_file(self, path: str) -> None:
@@ -132,10 +132,7 @@ class Store(Protocol):
         """
 
     def replace_file(self, path: str, content: bytes) -> None:
-        """Write a small file, completely or not at all.
-
-        The new file replaces a file or link of the same name.
-        """
+        """Write a small file, completely or not at all; an existing file or link is replaced."""
 
     def delete_files(self, folder: str, names: Sequence[str], root: str) -> None:
         """Delete the files with these names in a folder.
@@ -151,9 +148,9 @@ class Store(Protocol):
         """
 
     def copy(self, source: str, target: str) -> bool:
-        """Copy the file `source` to `target` inside the store, not through this process.
+        """Let the store itself copy or link the file `source` to `target`.
 
-        Return False if the store cannot copy the file.
+        Return False if the store cannot do this.
         """
 
     def access(self, path: str) -> Access | None:
@@ -221,7 +218,7 @@ def made_by_another(path: str) -> FileExistsError:
 
 
 def remove_if_empty(store: Store, path: str, remove: Callable[[], object]) -> None:
-    """Implement `Store.remove_folder`, calling `remove` if a listing shows that the folder is empty."""
+    """Implement `Store.remove_folder`: list the folder, and call `remove` if it is empty."""
 
     try:
         if not store.listing(path).names:
