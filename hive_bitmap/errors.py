@@ -1,6 +1,6 @@
-"""The errors of hive_bitmap.
+"""Define the errors of hive_bitmap.
 
-A message is one sentence: what was requested, what exists, and what to do.
+A message is one sentence: what is wrong, what exists instead, and what to do.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def suggestion(name: str, names: Iterable[str]) -> str:
 class HiveBitmapError(Exception):
     """Base class of all errors that hive_bitmap raises on purpose.
 
-    `condition` is the name of Spark's most similar error class, and `sqlstate` is the SQLSTATE of Spark's class. SQL
+    `condition` is the name of Spark's most similar error class, and `sqlstate` is the SQLSTATE of this class. SQL
     clients identify errors by them. If no class is similar, both are None.
     """
 
@@ -39,10 +39,7 @@ class HiveBitmapError(Exception):
 
 
 class NotFound(HiveBitmapError):
-    """A missing table, column, partition, index or file.
-
-    The message lists the existing names.
-    """
+    """A table, column, partition, index or file does not exist; the message lists the existing names."""
 
     condition = "INDEX_NOT_FOUND"
     sqlstate = "42704"
@@ -51,8 +48,8 @@ class NotFound(HiveBitmapError):
     def of(cls, kind: str, name: str, existing: Iterable[str], where: str = "") -> NotFound:
         """Create the error for a missing name; its message lists the existing names.
 
-        `kind` says what is missing, and `where` says in which table or other object it is missing; "" leaves this out.
-        There are subclasses for columns, tables and other kinds.
+        `kind` says what is missing, for example `column`, and `where` in which object; "" if this is left out. The
+        result is of a subclass for columns, tables and databases.
 
         >>> str(NotFound.of("column", "agee", ["age", "id"], "table db.t"))
         "no column 'agee' in table db.t; known: age, id; did you mean 'age'?"
@@ -63,28 +60,28 @@ class NotFound(HiveBitmapError):
 
 
 class ColumnNotFound(NotFound):
-    """A column that does not exist."""
+    """A column does not exist."""
 
     condition = "COLUMN_NOT_FOUND"
     sqlstate = "42703"
 
 
 class TableNotFound(NotFound):
-    """A table or view that does not exist."""
+    """A table or view does not exist."""
 
     condition = "TABLE_OR_VIEW_NOT_FOUND"
     sqlstate = "42P01"
 
 
 class DatabaseNotFound(NotFound):
-    """A database that does not exist."""
+    """A database does not exist."""
 
     condition = "SCHEMA_NOT_FOUND"
     sqlstate = "42704"
 
 
 class PartitionNotFound(NotFound):
-    """A partition that does not exist in a table or an index."""
+    """A partition does not exist in a table or an index."""
 
     condition = "PARTITIONS_NOT_FOUND"
     sqlstate = "428FT"
@@ -99,63 +96,48 @@ _NOT_FOUND = {
 
 
 class MissingPackage(HiveBitmapError, ImportError):
-    """A Python package that is not installed, or is too old.
-
-    The message says what to install, and where.
-    """
+    """A Python package is not installed, or is too old; the message says what to install, and where."""
 
 
 class AlreadyExists(HiveBitmapError):
-    """An index or table whose name is already taken."""
+    """The name of an index or table is already taken."""
 
     condition = "INDEX_ALREADY_EXISTS"
     sqlstate = "42710"
 
 
 class Unsupported(HiveBitmapError):
-    """A table, type or property that cannot be indexed.
-
-    The message says why.
-    """
+    """A table, column, statement or option is not supported; the message says why."""
 
     condition = "UNSUPPORTED_FEATURE"
     sqlstate = "0A000"
 
 
 class InvalidProperty(HiveBitmapError):
-    """An unknown property or an invalid value.
-
-    The message lists the valid names or values.
-    """
+    """A property is unknown or has an invalid value; the message says what is valid."""
 
     condition = "INVALID_PROPERTY_VALUE"
     sqlstate = "42602"
 
 
 class InvalidPredicate(HiveBitmapError):
-    """A predicate that is not valid SQL.
-
-    The message says where and why.
-    """
+    """A predicate is not valid SQL; the message says where and why."""
 
     condition = "PARSE_SYNTAX_ERROR"
     sqlstate = "42601"
 
     @classmethod
     def at(cls, text: str, offset: int, reason: str) -> InvalidPredicate:
-        """Create the error for an offset in the text.
-
-        The message shows line and column, counted from 1.
-        """
+        """Create the error for an offset in the text; the message has the line and column, counted from 1."""
         before = text[:offset]
         column = offset - (before.rfind("\n") + 1) + 1
         return cls(f"line {before.count(chr(10)) + 1}, column {column}: {reason}, in {text!r}")
 
 
 class InvalidStatement(HiveBitmapError):
-    """An index statement that is malformed in both dialects.
+    """An index statement is malformed in both dialects.
 
-    The message gives line and column, the text at this position, and what was expected.
+    The message has the line and column, the text at this position, and what was expected.
     """
 
     condition = "PARSE_SYNTAX_ERROR"
@@ -163,57 +145,39 @@ class InvalidStatement(HiveBitmapError):
 
 
 class Undecodable(HiveBitmapError):
-    """A base file that is not indexed, because Spark might read it differently."""
+    """A base file or column cannot be decoded, or Spark might read it differently; so it is not indexed."""
 
 
 class CorruptBitmap(HiveBitmapError):
-    """A stored bitmap that does not fit its block."""
+    """A stored bitmap is malformed, or does not fit its block."""
 
 
 class CorruptIndex(HiveBitmapError):
-    """A shard or manifest that is missing, truncated or damaged.
-
-    The base files of the index are read completely.
-    """
+    """A shard or manifest is missing, truncated or damaged; queries then read the base files whole."""
 
 
 class DroppedIndex(CorruptIndex):
-    """A generation that was deleted during a query.
+    """A generation was deleted during a query, because its index was dropped or rebuilt.
 
-    The index was dropped or rebuilt. The base files of the generation are read whole.
+    The query then reads the base files of the generation whole.
     """
 
 
 class BuildFailed(HiveBitmapError):
-    """A build that could not finish.
-
-    The published generation is unchanged.
-    """
+    """A build could not finish; the published index is unchanged."""
 
 
 class FileChanged(HiveBitmapError):
-    """A base file that was replaced or deleted after planning.
-
-    Plan the query again.
-    """
+    """A base file was replaced or deleted after planning, so the query must be planned again."""
 
 
 class StoreError(HiveBitmapError):
-    """A store that cannot be reached, denies access, or fails.
-
-    Queries then fall back to plain Spark.
-    """
+    """A store cannot be reached, denies access, or fails; queries then fall back to plain Spark."""
 
 
 class ServerError(HiveBitmapError):
-    """A server that cannot be reached, denies access, rejects a statement or does not answer.
-
-    The message gives the reason.
-    """
+    """A server cannot be reached, denies access, rejects a statement or does not answer; the message says why."""
 
 
 class NotPermitted(ServerError):
-    """A statement that the server does not permit this user to run.
-
-    The message names the statement.
-    """
+    """The server does not permit this user to run a statement; the message names the statement."""

@@ -1,4 +1,4 @@
-"""Columns of tables, and keys of indexes that are expressions over columns."""
+"""Describe columns of tables, and keys of indexes that are expressions over columns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Column:
 
 @dataclass(frozen=True)
 class KeyText:
-    """An expression that is to be a key of an index, as a statement has it, and the name of the key."""
+    """The text of an expression that a new index shall have as a key, and the name of the key."""
 
     sql: str
     alias: str
@@ -43,10 +43,10 @@ class KeyText:
 class KeyExpression:
     """A key of an index that is an expression.
 
-    `alias` is the name of its column in the index table, `type` Spark's simple string of its type, `sql` the text of
-    the expression, and `canonical` its text as Spark resolves it. `columns` are the columns of the base table that it
-    is computed from. `settings` are the settings of Spark that the value depends on, and the version of the time zone's
-    rules, by name. `spark` is the feature version of Spark, such as `4.3`.
+    `alias` is the name of the key's column in the index table, and `type` Spark's simple string of the key's type.
+    `sql` is the text of the expression, and `canonical` its text after Spark has resolved it. `columns` are the columns
+    of the base table in the expression. `settings` are the settings of Spark on which the value depends, and the
+    version of the time zone's rules, by name. `spark` is the feature version of Spark, such as `4.3`.
     """
 
     alias: str
@@ -64,7 +64,8 @@ class KeyExpression:
     def name(self) -> str:
         """The name of the key in predicates and plans.
 
-        It depends on the expression and what its value depends on, not on `alias`. No column of a table has this name.
+        The name depends on the expression and everything that its value depends on, but not on `alias`. No column of a
+        table has this name.
         """
         columns = [[column.name.lower(), column.type] for column in self.columns]
         content = json.dumps([self.canonical, self.type, columns, sorted(self.settings)])
@@ -99,8 +100,8 @@ Key = str | KeyText | KeyExpression  # a key of a new index; a str is the name o
 def find(columns: Iterable[Column], name: str, where: str) -> Column:
     """Return the column of this name, ignoring case.
 
-    Raises NotFound if no column has this name. The message has the names of all `columns`, and says with `where` what
-    the columns belong to, for example `table db.t`.
+    Raises NotFound if no column has this name. The message lists the names of all `columns`; `where` names the object
+    that the columns belong to, for example `table db.t`.
     """
     columns = tuple(columns)
     for column in columns:

@@ -1,4 +1,4 @@
-"""Lengths of time in text: `30 seconds`, `5m`, `1.5 hours`."""
+"""Parse lengths of time such as `30 seconds`, `5m` and `1.5 hours`."""
 
 from __future__ import annotations
 

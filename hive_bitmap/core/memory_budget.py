@@ -1,4 +1,4 @@
-"""One memory budget, in bytes, for all caches of this process.
+"""Keep the entries of all caches of this process in one memory budget, in bytes.
 
 Each cached value of indexes, listings, tables and decisions is an entry of this budget. The weight of an entry, in
 bytes, is computed once, when the entry is added. The least recently used entry is evicted first. An evicted value is
@@ -25,9 +25,9 @@ from threading import Lock
 from typing import Any, Generic, TypeVar
 
 DEFAULT_BYTES = 384 << 20
-LARGEST_SHARE = 2  # an entry of more than half of the budget would evict nearly all others, so it is not cached
+LARGEST_SHARE = 2  # an entry of more than half of the budget is not cached, because it would evict nearly all others
 ENTRY_BYTES = 512  # overhead of an entry: its key, and its place in the order of use
-TEXT_BYTES = 60  # of a str, besides its characters
+TEXT_BYTES = 60  # bytes of a str, besides its characters
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -73,10 +73,7 @@ class MemoryBudget:
         return (nbytes + ENTRY_BYTES) * LARGEST_SHARE <= self._capacity
 
     def get(self, kind: str, key: Hashable) -> Any:
-        """Return the value of a key, and mark the entry as used.
-
-        Return None if the value is not cached.
-        """
+        """Return the value of a key, and mark the entry as used; return None if no value is cached."""
         with self._lock:
             entry = self._entries.get((kind, key))
             if entry is not None:
@@ -86,7 +83,7 @@ class MemoryBudget:
     def put(self, kind: str, key: Hashable, value: Any, nbytes: int) -> None:
         """Add a value of `nbytes` bytes, which replaces an earlier value of the key.
 
-        A value that is too large is not cached.
+        A value that is too large (`fits`) is not cached.
         """
         weight = nbytes + ENTRY_BYTES
         with self._lock:
@@ -173,10 +170,7 @@ class Cache(Generic[K, V]):
         self._budget.remove(self._kind, (self._number, key))
 
     def clear(self) -> None:
-        """Remove all entries of this kind.
-
-        The entries of other caches of this kind are removed too.
-        """
+        """Remove all entries of this kind, including those of other caches of the kind."""
         self._budget.clear(self._kind)
 
 

@@ -1,13 +1,13 @@
-"""The types of nested columns: arrays, maps and structs.
+"""Parse the types of nested columns, which are arrays, maps and structs.
 
 Tasks read a nested column only if each of its leaves has one of the types LEAVES, and all names are plain ASCII. With
 plain names, the text of a type has one meaning. The type that a query reads may have fewer fields than the table's:
 Spark's optimizer leaves out the fields that the query does not need.
 
-Whether a file can be read is decided by *marks*, which a build records for each file (`parquet_nested.marks`). There
-are three kinds of marks. The lower-case name of a column says that the build has checked the layout of the column. The
-path of a part of such a column, with `?` at its end, says that the file lacks this part. A path with `!` at its end
-says that only Spark reads this part.
+The *marks* that a build records for each file (`parquet_nested.marks`) show whether tasks can read the nested columns
+of the file. There are three kinds of marks. The lower-case name of a column says that the build has checked the layout
+of the column. The path of a part of such a column, with `?` at its end, says that the file lacks this part. A path with
+`!` at its end says that only Spark reads this part.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ABSENT, SPARK_ONLY = "?", "!"  # last characters of marks for paths in a column
 ELEMENT, KEY, VALUE = "element", "key", "value"  # steps of paths into arrays and maps
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TOKEN = re.compile(r"[A-Za-z0-9_]+(?:\(\d+,\s*\d+\))?|[<>,:]")
-_DEEPEST = 16  # levels of nesting
+_DEEPEST = 16  # most levels of nesting
 _JSON_LEAVES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 
 

@@ -1,7 +1,4 @@
-"""Run I/O operations in threads.
-
-Examples are thousands of listings, or reads from remote stores.
-"""
+"""Run I/O operations in threads, such as thousands of listings, or reads from remote stores."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from contextvars import copy_context
 from itertools import islice
 from typing import TypeVar
 
-THREADS = 16  # requests of a client that stores serve at once; local disks need fewer
+THREADS = 16  # requests that a store serves at once for a client; local disks need fewer threads
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

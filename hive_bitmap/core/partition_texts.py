@@ -11,7 +11,7 @@ from hive_bitmap.core.columns import Column
 from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
 
 _INTEGER = r"^-?[0-9]{1,19}$"
-# The canonical texts of each type, which Arrow reads as Spark does.
+# For each type, the pattern of the texts that Arrow reads as Spark does.
 _CANONICAL = {
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), _INTEGER),
     "date": r"^[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}$",
@@ -37,5 +37,5 @@ def column_values(column: Column, texts: Sequence[str | None]) -> pa.Array | Non
         return None
     try:
         return array.cast(arrow_type(KeyColumn(column.name, column.type)))
-    except pa.ArrowInvalid:  # a number out of range, or a day that no month has
+    except pa.ArrowInvalid:  # a number out of range, or a day such as February 30
         return None

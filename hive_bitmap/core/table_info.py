@@ -1,4 +1,4 @@
-"""Tables and partitions of the metastore, and how SQL and Hadoop write them.
+"""Describe tables and partitions of the metastore, and write their names in SQL and Hadoop paths.
 
 `Table` and `Partition` describe what the metastore has. The functions convert and quote names, partition values,
 string constants and paths. Nothing in this module needs a session.
@@ -22,7 +22,7 @@ Values = tuple[str | None, ...]  # values of the partition columns; () for an un
 COLUMN_BYTES = 400  # memory of a Column, with its texts
 SESSION_CATALOG = "spark_catalog"  # Spark's name of the session's own catalog
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-VARIABLE = "${"  # begins a setting, property or environment variable, which Spark and Hive put into SQL
+VARIABLE = "${"  # begins a reference to a setting or an environment variable, which Spark and Hive replace in SQL
 
 
 DELTA, ICEBERG = "delta", "iceberg"  # kinds of `Lake`, and providers of tables
@@ -32,10 +32,10 @@ DELTA, ICEBERG = "delta", "iceberg"  # kinds of `Lake`, and providers of tables
 class Lake:
     """The facts about a table with a log (Delta or Iceberg).
 
-    The log lists the files of the table. `kind` is `delta` or `iceberg`. `partitioned_by` are the columns that readers
-    take from the log instead of the files. `problem` says why the table cannot have indexes; "" if the table can have
-    indexes. `format` is the format of the files. `past` marks an older version of the table, or a version on another
-    branch.
+    The log lists the files of the table. `kind` is `delta` or `iceberg`. `partitioned_by` are the columns whose values
+    readers take from the log instead of the files. `problem` says why the table cannot have indexes; "" if the table
+    can have indexes. `format` is the format of the files. `past` says whether this is an older version of the table, or
+    a version on another branch.
     """
 
     kind: str
@@ -52,8 +52,8 @@ class Table:
     Paths are Hadoop path strings. `kind` is MANAGED, EXTERNAL, VIEW or TEMPORARY. `catalog` is Spark's name of the
     table's catalog; "" for the session's own catalog. `declared` is the schema as JSON, including comments. With
     `by_folders`, Spark finds the partitions by listing folders, not in the metastore. `owner` is the owner in the
-    metastore; "" if the metastore records no owner. If `lake` is set, `columns` has all columns in the log, also the
-    columns that partition the table. `computed` are the keys of indexes that a query uses in place of expressions.
+    metastore; "" if the metastore records no owner. If `lake` is set, `columns` has all columns in the log, including
+    the partition columns. `computed` are the keys of indexes that a query uses in place of expressions.
     """
 
     database: str
@@ -76,7 +76,7 @@ class Table:
 
     @property
     def keyed_columns(self) -> tuple[Column, ...]:
-        """The columns that rows can be counted by: `columns`, and those that stand for `computed`."""
+        """The columns by which rows can be counted: `columns`, and the columns of the `computed` keys."""
         return (*self.columns, *(expression.key for expression in self.computed))
 
     @property
@@ -116,8 +116,8 @@ class Partition:
     """A partition: its values, its folder, and the properties for reading it.
 
     The values are in the order of the partition columns (None is NULL). `properties` has the properties of the
-    partition, then the properties of its SerDe. `files` has the files in the log of a lake table. If `files` is None,
-    the files are in the folder.
+    partition, then the properties of its SerDe. `files` has the files of a partition of a Delta or Iceberg table. If
+    `files` is None, the files are in the folder.
     """
 
     values: tuple[str | None, ...]
@@ -178,9 +178,7 @@ def full_name(catalog: str, database: str, name: str) -> str:
 
 
 def for_people(name: str) -> str:
-    """Convert a table name of Spark's SQL to its `full_name`.
-
-    A text that is not a table name is returned unchanged.
+    """Convert a table name of Spark's SQL to its `full_name`; return other texts unchanged.
 
     >>> for_people("spark_catalog.`db`.`t`"), for_people("lake.db.t"), for_people("t"), for_people("a b")
     ('db.t', 'lake.db.t', 't', 'a b')
@@ -195,8 +193,7 @@ def for_people(name: str) -> str:
 def in_spark(database: str, *names: str, catalog: str = "") -> str:
     """Return the name of a database or table in Spark's SQL, with its catalog.
 
-    `names` is empty for a database, and has the name of the table for a table. If `catalog` is "", the catalog is the
-    session's own.
+    `names` has the name of the table, or is empty for a database. If `catalog` is "", the catalog is the session's own.
 
     >>> in_spark("db", "t")
     'spark_catalog.`db`.`t`'
@@ -219,9 +216,7 @@ def literal(text: str) -> str:
 
 
 def string_expression(text: str) -> str:
-    """Return an SQL expression for this string.
-
-    Under all settings of its parser, Spark evaluates the expression to the string.
+    """Return an SQL expression that Spark evaluates to this string, under all settings of its parser.
 
     >>> string_expression("a b"), string_expression("it's")
     ("'a b'", "CAST(X'69742773' AS STRING)")
@@ -305,8 +300,5 @@ def partition_name(columns: Iterable[str], values: Iterable[str | None]) -> str:
 
 
 def error_message(error: Exception) -> str:
-    """Return the message of a Spark error.
-
-    The query plan and the stack trace of the JVM are left out.
-    """
+    """Return the message of a Spark error, without the query plan and the stack trace of the JVM."""
     return str(error).partition(";\n")[0].partition("\n\nJVM stacktrace")[0].strip()

@@ -60,7 +60,7 @@ class Encoding(Protocol):
     def to_cached(self, columns: Sequence[pa.Array]) -> CachedBitmaps:
         """Return the bitmaps in the form that is cached between queries.
 
-        A bitmap is addressed by its number. Whether the bitmap fits its block is checked at each use, not here.
+        The cached bitmaps have the numbers 0 to m-1. Whether a bitmap fits its block is checked at each use, not here.
         """
 
     def cardinalities(self, columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,8 +1,7 @@
-"""Bitmaps cached in memory between queries.
+"""Hold bitmaps in memory between queries, in forms that can quickly be ORed into a selection.
 
-All forms can quickly be ORed into a selection, and implement `CachedBitmaps`. `PlainBitmaps` keeps every byte and suits
-dense bitmaps; `SparseBitmaps` keeps only the non-zero bytes; `StoredBitmaps` keeps the stored columns and decodes the
-bitmaps at each use.
+All forms implement `CachedBitmaps`. `PlainBitmaps` keeps every byte and suits dense bitmaps; `SparseBitmaps` keeps only
+the non-zero bytes; `StoredBitmaps` keeps the stored columns and decodes the bitmaps at each use.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from hive_bitmap.core.bitmaps.selection import byte_lengths, fill, or_bytes, or_
 Bits = NDArray[np.uint8]
 Longs = NDArray[np.int64]
 SPARSE_BYTES = 5  # memory that `SparseBitmaps` needs for each non-zero byte: an int32 position and the byte
-_PIECE = 4 << 20  # decode at most so many bytes of bitmaps at a time
-_WIDE = 256  # if bitmaps have this mean size in bytes or more, slicing each beats indexing all bytes at once
-# Parts of this mean number of bytes or more are ORed one by one: a part repeats no position. Smaller parts are faster
-# together by `or_bytes`, which checks for repeated positions.
+_PIECE = 4 << 20  # most bytes of bitmaps that are decoded at a time
+_WIDE = 256  # least mean size in bytes from which slicing each bitmap is faster than indexing all bytes at once
+# Least mean number of bytes from which parts without repeated positions are ORed one by one. Smaller parts are faster
+# together, by `or_bytes`, which checks for repeated positions.
 _SHORT = 256
 
 
@@ -102,12 +101,11 @@ class PlainBitmaps:
 
 @dataclass(frozen=True, kw_only=True)
 class SparseBitmaps:
-    """Bitmaps by their non-zero bytes.
+    """Bitmaps given by their non-zero bytes.
 
     Bitmap i owns the entries first[i] to first[i+1] (exclusive) of `position` and `value`. An entry is a byte and its
     position in the bitmap. A run of bytes 0xFF is one entry, with the position of its first byte. `full` has the
-    numbers of the entries that stand for runs longer than one byte, and `run` the lengths of these runs. `lengths` has
-    the decoded size of each bitmap in bytes, and `last` its last byte.
+    numbers of the entries that stand for runs longer than one byte, and `run` the lengths of these runs.
     """
 
     first: Longs  # m + 1
@@ -179,12 +177,12 @@ class _PlacedBytes:
     """The non-zero bytes of chosen bitmaps, with their positions in a selection.
 
     The entries are as in `SparseBitmaps`, bitmap by bitmap: `value` has the bytes, and `at` has their positions in the
-    selection instead of in the bitmap. `apart` cuts the entries into ranges, none of which has a position twice.
+    selection. `apart` divides the entries into ranges, each without repeated positions.
     """
 
     at: Longs
     value: Bits
-    first: Longs  # bitmap i of the chosen ones owns at[first[i]:first[i+1]]
+    first: Longs  # chosen bitmap i owns at[first[i]:first[i+1]]
     apart: Longs  # at[apart[i]:apart[i+1]] has no position twice
     full: Longs  # indexes into `at` of the entries that stand for a run of 0xFF longer than one byte
     run: Longs  # the lengths of these runs, in bytes

@@ -1,4 +1,4 @@
-"""EWAH bitmaps in the form of Hive 0.8 to 2.3.
+"""Encode and decode EWAH bitmaps in the form of Hive 0.8 to 2.3.
 
 Hive wrote these bitmaps with JavaEWAH 0.3, and Hive's EWAH_BITMAP_* functions read them.
 
@@ -42,7 +42,8 @@ NAME = "ewah"
 FIELDS = (pa.field("_bitmaps", pa.list_(pa.int64())),)
 
 _FULL = 2**64 - 1
-_LENGTH = np.array([number.bit_length() for number in range(256)])  # of a byte: the position of its highest set bit + 1
+# For each byte, the position of its highest set bit plus 1.
+_LENGTH = np.array([number.bit_length() for number in range(256)])
 
 
 def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
@@ -54,8 +55,8 @@ def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
     full = word == _FULL
     zeros = np.diff(index + run, prepend=0) - run
     zeros[begin[:-1]] = index[begin[:-1]]
-    # Each entry is a literal, or the marker of a run of full words. It needs a marker before it if it follows zero
-    # words, or if it is a literal that begins a bitmap.
+    # Each entry is a literal, or the marker of a run of full words. An entry needs a marker before it if it follows
+    # zero words, or if it is a literal at the beginning of a bitmap.
     leads = zeros > 0
     leads[begin[:-1]] |= ~full[begin[:-1]]
     end = offsets_of(leads + 1)
@@ -95,10 +96,7 @@ def decode_into(
 
 
 def to_cached(columns: Sequence[pa.Array]) -> CachedBitmaps:
-    """Return the bitmaps in the form that is cached.
-
-    The stored columns are cached unchanged. Each use decodes them.
-    """
+    """Return the bitmaps in the form that is cached: the stored columns, which each use decodes."""
     return StoredBitmaps(columns, decode_into)
 
 
@@ -122,11 +120,11 @@ class _StoredWords:
 
     numbers: NDArray[np.int64]  # the stored arrays, end to end
     marker: NDArray[np.int64]  # position of the marker in `numbers`
-    owner: NDArray[np.int64]  # number of its bitmap
-    index: NDArray[np.int64]  # word of the decoded bitmap at which its run begins
-    ones: NDArray[np.bool_]  # whether its run consists of ones
-    run: NDArray[np.int64]  # number of words in its run
-    literals: NDArray[np.int64]  # number of literal words after it
+    owner: NDArray[np.int64]  # number of the marker's bitmap
+    index: NDArray[np.int64]  # word of the decoded bitmap at which the marker's run begins
+    ones: NDArray[np.bool_]  # whether the run consists of ones
+    run: NDArray[np.int64]  # number of words in the run
+    literals: NDArray[np.int64]  # number of literal words after the marker
 
 
 def _words(b: KeyBytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
@@ -148,8 +146,8 @@ def _count_literals(out: NDArray[np.int64], offsets: NDArray[np.int64], markers:
     """Write the number of literals into each marker.
 
     `out` has the stored numbers of all bitmaps; bitmap i has out[offsets[i]:offsets[i+1]]. `markers` has the positions
-    of all markers in `out`. The last number of each bitmap, rlwPosition, is written too: the index of the bitmap's last
-    marker among its words.
+    of all markers in `out`. The last number of each bitmap is also written: rlwPosition, the index of its last marker
+    among its words.
     """
     end = offsets[1:] - 1
     is_stop = np.zeros(len(out), bool)
@@ -198,7 +196,7 @@ def _markers(
 
     Bitmap i has the words at first[i] to end[i] (exclusive) of `numbers`, and begins with a marker. The number of
     literals in a marker gives the position of the next marker. All markers are found in log2(markers) rounds, by
-    pointer jumping: the rounds find the markers that are 1, 2, 4, .. markers after a marker already reached. Raises
+    pointer jumping: round n = 0, 1, .. finds the markers that are 2**n markers after a marker already found. Raises
     CorruptBitmap if literals reach beyond the words of their bitmap.
     """
     stay = len(numbers)

@@ -1,7 +1,7 @@
-"""Gap-coded bitmaps, the default encoding.
+"""Encode and decode gap-coded bitmaps, the default encoding.
 
-Gap-coded bitmaps are the second iteration in the design of HIVE-1803. Hive never implemented this iteration. The
-design: https://cwiki.apache.org/confluence/display/Hive/IndexDev+Bitmap.
+Gap-coded bitmaps are the second iteration in the design of HIVE-1803, which Hive never implemented. The design:
+https://cwiki.apache.org/confluence/display/Hive/IndexDev+Bitmap.
 
 `_bitmaps binary`: the bytes of the plain bitmap, except that each run of equal bytes 0x00 or 0xFF is a single byte, the
 mark of the run. `_gap_lengths array<int>`: the length of each run in bytes, in the order of the marks. A run at the end
@@ -69,8 +69,8 @@ def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
     ended = np.flatnonzero(tail)
     data = _merged(data, np.zeros(len(ended), np.uint8), (begin + marks)[1:][ended])
     offsets = begin + marks + np.searchsorted(ended, np.arange(len(begin)))
-    # The lengths of runs in their order: zeros before a byte, 0xFF, zeros at the end of a bitmap. Most are of the first
-    # kind, so the others are merged into these.
+    # The lengths of all runs in their order: of zeros before a byte, of 0xFF, and of zeros at the end of a bitmap. Most
+    # runs are of the first kind, so the others are merged into these.
     full = np.flatnonzero(value == 0xFF)
     item = np.concatenate((2 * full, 2 * last[ended] + 1))
     order = np.argsort(item, kind="stable")
@@ -215,7 +215,7 @@ def _sparse(stored: _StoredGaps) -> SparseBitmaps:
     value = stored.data[at]
     first = np.searchsorted(at, stored.offsets)
     full = np.flatnonzero(value == 0xFF)
-    marks_before = at - np.arange(len(at))  # so far the marks 0x00 alone; the marks 0xFF are added next
+    marks_before = at - np.arange(len(at))  # the marks 0x00; the marks 0xFF are added below
     if len(full):
         marks_before += np.repeat(np.arange(len(full) + 1), np.diff(full + 1, prepend=0, append=len(at)))
     sizes = np.diff(stored.offsets)

@@ -1,8 +1,8 @@
-"""The non-zero bytes of the bitmaps of one block.
+"""Compute the non-zero bytes of the bitmaps of one block.
 
-Every encoding starts from this form. The bitmaps of a block have at most one non-zero byte for each row, however many
-keys there are. So the form has no more entries than the block has rows. Whole-array operations compute the form,
-without a loop over rows.
+Every encoding starts from this form. The bitmaps of a block have at most one non-zero byte for each row, for any number
+of keys. So the form has at most as many entries as the block has rows. Whole-array operations compute the form, without
+a loop over rows.
 
 Example: a block of 10 rows, of which the first 9 have key 0 and the last has key 1. The bitmaps are ff 01 and 00 02.
 Three bytes are not zero: two of key 0, and the byte at position 1 of key 1.
@@ -24,16 +24,16 @@ from numpy.typing import NDArray
 
 from hive_bitmap.core.bitmaps.ragged import changes, segment_sums
 
-_FEW_KEYS = 32  # up to so many keys, comparing all rows with each key is faster than sorting the rows
+_FEW_KEYS = 32  # most keys for which comparing all rows with each key is faster than sorting the rows
 
 
 @dataclass(frozen=True)
 class KeyBytes:
     """The non-zero bytes of the bitmaps of a block's k keys.
 
-    The block has `rows` rows. Key i owns the entries first[i] to first[i+1] (exclusive) of `position` and `value`, at
-    least one entry. `position` is the number of the byte in the bitmap, ascending for each key. `value` is the byte
-    itself, 1 to 255. Row r is bit r % 8, least significant first, of byte r // 8.
+    The block has `rows` rows. Key i owns the entries first[i] to first[i+1] (exclusive) of `position` and `value`, and
+    has at least one entry. `position` is the number of the byte in the bitmap, ascending for each key. `value` is the
+    byte itself, 1 to 255. Row r is bit r % 8, least significant first, of byte r // 8.
     """
 
     rows: int
@@ -52,10 +52,7 @@ class KeyBytes:
         return (self.rows + 7) // 8
 
     def part(self, first: int, end: int) -> KeyBytes:
-        """Return the bitmaps of consecutive keys.
-
-        The result has the keys `first` to `end` (exclusive). It ends with the last key if `end` is beyond it.
-        """
+        """Return the bitmaps of the keys `first` to `end` (exclusive); `end` may be beyond the last key."""
         owned = self.first[first : end + 1]
         entries = slice(int(owned[0]), int(owned[-1]))
         return KeyBytes(self.rows, owned - owned[0], self.position[entries], self.value[entries])

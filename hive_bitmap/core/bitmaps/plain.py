@@ -1,4 +1,4 @@
-"""Plain (uncompressed) bitmaps.
+"""Encode and decode plain (uncompressed) bitmaps.
 
 Plain bitmaps are the first implementation in the design of HIVE-1803:
 https://cwiki.apache.org/confluence/display/Hive/IndexDev+Bitmap.

@@ -1,4 +1,4 @@
-"""Ragged arrays, and their conversion from and to Arrow.
+"""Compute with ragged arrays, and convert them from and to Arrow.
 
 A ragged array holds many short sequences, laid end to end in one array. Sequence i is values[offsets[i]:offsets[i+1]].
 offsets[0] is 0, the last offset is the length of the array.
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hive_bitmap.errors import CorruptBitmap
 
-_MOST_BYTES = (1 << 31) - 1  # of a binary array, whose offsets have 32 bits
+_MOST_BYTES = (1 << 31) - 1  # most bytes of a binary array, whose offsets have 32 bits
 
 
 def offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -28,10 +28,7 @@ def offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def segment_sums(values: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the sum of each sequence of `values` (int64).
-
-    The sum of an empty sequence is 0.
-    """
+    """Return the sum of each sequence of `values` (int64); 0 for an empty sequence."""
     # Summing in uint32 takes half the time of int64, and the sum of fewer than 2**24 bytes fits.
     kind = np.uint32 if values.dtype == np.uint8 and len(values) < 1 << 24 else np.int64
     sums = np.zeros(len(offsets) - 1, np.int64)
@@ -58,9 +55,7 @@ def pieces(offsets: NDArray[np.int64], size: int) -> Iterator[slice]:
 
 
 def changes(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return whether each value differs from the preceding value.
-
-    The result is true for the first value.
+    """Return whether each value differs from the preceding value; true for the first value.
 
     >>> changes(np.array([7, 7, 8, 7])).tolist()
     [True, False, True, True]
@@ -130,7 +125,7 @@ def list_values(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def take(column: pa.Array, order: pa.Array) -> pa.Array:
-    """Return the result of `column.take(order)`, only faster.
+    """Compute `column.take(order)` faster than Arrow.
 
     `order` holds 0-based indexes. Arrow copies lists number by number, so here a list of numbers is taken as one binary
     value.
@@ -147,9 +142,9 @@ def take(column: pa.Array, order: pa.Array) -> pa.Array:
 
 
 def require(good: NDArray[np.bool_], what: str) -> None:
-    """Require that every bitmap is good.
+    """Raise CorruptBitmap unless `good` is true for every bitmap.
 
-    Raises CorruptBitmap, naming the first bitmap for which `good` is false. `what` says what is wrong with this bitmap.
+    The error names the first bitmap that is not good; `what` says what is wrong with it.
     """
     if not good.all():
         raise CorruptBitmap(f"bitmap {int(np.argmin(good))} of {len(good)}: {what}")

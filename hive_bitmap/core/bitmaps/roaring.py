@@ -1,4 +1,4 @@
-"""Roaring bitmaps in their portable serialisation.
+"""Encode and decode Roaring bitmaps in their portable serialisation.
 
 CRoaring and the Java and Go libraries write this serialisation. The format:
 https://github.com/RoaringBitmap/RoaringFormatSpec#standard-32-bit-roaring-bitmap.
@@ -6,11 +6,11 @@ https://github.com/RoaringBitmap/RoaringFormatSpec#standard-32-bit-roaring-bitma
 `_bitmaps binary`, little-endian, consists of:
 
 * a cookie. Without run containers it is 12346, followed by the number of containers in 32 bits. With run containers it
-  is 12347 with the number of containers less one in its upper 16 bits, followed by one bit a container (1: runs).
-* for each container its key (row >> 16) and its cardinality less one, 16 bits each.
+  is 12347 with the number of containers minus 1 in its upper 16 bits, followed by one bit per container (1: runs).
+* for each container its key (row >> 16) and its cardinality minus 1, 16 bits each.
 * for each container its position, 32 bits; omitted if there are run containers and fewer than 4 containers.
 * the containers: up to 4096 rows, each as row & 0xFFFF in 16 bits; or 8192 bytes of bits; or the number of runs, then
-  the first row and the length less one of each run, 16 bits each.
+  the first row and the length minus 1 of each run, 16 bits each.
 
 Rows 5, 12 and 64 of a block of 72 rows: cookie 12346, 1 container; key 0, cardinality 3 - 1; position 16; the rows.
 
@@ -56,7 +56,7 @@ from hive_bitmap.core.bitmaps.selection import byte_lengths, fill_rows, or_rows,
 
 ARRAY, BITS, RUNS = 0, 1, 2
 BITS_SIZE = 8192  # bytes of a container of kind BITS
-ARRAY_MAX = 4096  # most rows of a container of kind ARRAY; with more rows BITS is smaller
+ARRAY_MAX = 4096  # most rows of a container of kind ARRAY; for more rows, BITS is smaller
 NAME = "roaring"
 FIELDS = (pa.field("_bitmaps", pa.binary()),)
 
@@ -74,8 +74,8 @@ class Containers:
     key: NDArray[np.int64]  # c: rows of the container >> 16
     cardinality: NDArray[np.int64]  # c
     kind: NDArray[np.int64]  # c: ARRAY, BITS or RUNS
-    at: NDArray[np.int64]  # c: position of its content in `data`
-    runs: NDArray[np.int64]  # c: number of runs, 0 for other kinds than RUNS
+    at: NDArray[np.int64]  # c: position of the container's content in `data`
+    runs: NDArray[np.int64]  # c: number of runs; 0 unless the kind is RUNS
 
     def array_rows(self) -> NDArray[np.int64]:
         """Return the row numbers in containers of kind ARRAY.
@@ -152,7 +152,8 @@ def _locate(
         chosen = first[live] + step
         at[chosen] = position[live]
         coded = chosen[kind[chosen] == RUNS]
-        # A corrupt bitmap may put a container beyond the data. Read anything then: `require` rejects the bitmap below.
+        # In a corrupt bitmap, a container may be beyond the data. The number that is then read does not matter, because
+        # `require` rejects the bitmap below.
         runs[coded] = _u16(data, np.minimum(at[coded], len(data) - 2))
         plain = np.where(kind[chosen] == BITS, BITS_SIZE, 2 * cardinality[chosen])
         position[live] += np.where(kind[chosen] == RUNS, 2 + 4 * runs[chosen], plain)
@@ -198,11 +199,11 @@ def _check(containers: Containers, rows: NDArray[np.int64]) -> None:
 
 
 def _require_each(good: NDArray[np.bool_], owner: NDArray[np.int64], bitmaps: int, what: str) -> None:
-    """Require that every part of some bitmaps is good.
+    """Raise CorruptBitmap unless `good` is true for every part of every bitmap.
 
     A part is a container, or an item of a container. owner[i] is the number of the bitmap that part i belongs to;
-    `bitmaps` is the number of all bitmaps. Raises CorruptBitmap, naming the first bitmap that owns a part for which
-    `good` is false. `what` says what is wrong with this bitmap.
+    `bitmaps` is the number of all bitmaps. The error names the first bitmap with a part that is not good, and `what`
+    says what is wrong with it.
     """
     if not good.all():
         whole = np.ones(bitmaps, bool)
@@ -229,9 +230,10 @@ def _u32(data: NDArray[np.uint8], at: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def encode(b: KeyBytes) -> tuple[pa.Array, ...]:
-    """Encode the bitmaps of the k keys of a block, whose non-zero bytes are `b`.
+    """Encode the bitmaps of the k keys of a block.
 
-    Returns one column of k values. Each container has the kind that takes the fewest bytes.
+    `b` has the non-zero bytes of the bitmaps. Returns one column of k values. Each container has the kind that takes
+    the fewest bytes.
     """
     key_of = np.repeat(np.arange(b.keys), np.diff(b.first))
     chunk = b.position >> 13  # a container's 65536 rows are 8192 bytes of a plain bitmap
@@ -276,10 +278,7 @@ def decode_into(
 
 
 def to_cached(columns: Sequence[pa.Array]) -> CachedBitmaps:
-    """Return the bitmaps in the form that is cached.
-
-    The stored columns are cached unchanged. Each use decodes them.
-    """
+    """Return the bitmaps in the form that is cached: the stored columns, which each use decodes."""
     return StoredBitmaps(columns, decode_into)
 
 
@@ -293,7 +292,7 @@ def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArr
 
 
 def _rows_and_runs(b: KeyBytes, bounds: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-    """Return the rows of each container, and the runs among them.
+    """Return the rows and the runs of rows of each container.
 
     Returns four arrays: the rows (row & 0xFFFF), the offsets of each container's rows, the positions of the rows that
     begin a run, and the offsets of each container's runs. Container i has the entries bounds[i] to bounds[i+1]
@@ -316,12 +315,12 @@ def _headers(
     kind: NDArray[np.int64],
     size: NDArray[np.int64],
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-    """Lay out bitmaps: return bytes with complete headers and zeroed containers.
+    """Write the headers of bitmaps, and leave room for their containers.
 
-    Also returns the offsets of the bitmaps in these bytes, and the positions of the containers. Bitmap i has the
-    containers first[i] to first[i+1] (exclusive). The other arguments have an item for each container: `key` is the
-    upper 16 bits of its rows, `cardinality` the number of its rows, `kind` is ARRAY, BITS or RUNS, and `size` is its
-    size in bytes.
+    Returns the bytes of the bitmaps, with zeros in the containers, the offsets of the bitmaps in these bytes, and the
+    positions of the containers. Bitmap i has the containers first[i] to first[i+1] (exclusive). The other arguments
+    have an item for each container: `key` is the upper 16 bits of its rows, `cardinality` the number of its rows,
+    `kind` is ARRAY, BITS or RUNS, and `size` is its size in bytes.
     """
     count = np.diff(first)
     inside = np.arange(len(key)) - np.repeat(first[:-1], count)

@@ -1,4 +1,4 @@
-"""Selections: one bit for each row of several blocks.
+"""Combine and count selections, which have one bit for each row of several blocks.
 
 A selection is a uint8 array, least significant bit first. Each block begins at a byte boundary, and its last byte is
 padded with zeros. AND and OR of two selections of the same layout are numpy's `&` and `|`. Because the padding must
@@ -18,15 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from hive_bitmap.core.bitmaps.ragged import changes, offsets_of, segment_sums, spans
 
-_LONG = 64  # a run of 0xFF of so many bytes or more is filled as a slice
-_WIDE = 256  # sequences of this mean size in bytes or more are ORed as slices
+_LONG = 64  # least bytes of a run of 0xFF that is filled as a slice
+_WIDE = 256  # least mean size in bytes of sequences that are ORed as slices
 
 
 def byte_lengths(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return ceil(rows / 8).
-
-    The result is the size in bytes of the bitmap of a block with this number of rows.
-    """
+    """Return the size in bytes of the bitmap of a block with this number of rows: ceil(rows / 8)."""
     return (rows + 7) // 8
 
 
@@ -42,11 +39,11 @@ def tail_bits(rows: NDArray[np.int64]) -> NDArray[np.uint8]:
 
 
 def or_bytes(bits: NDArray[np.uint8], at: NDArray[np.int64], value: NDArray[np.uint8]) -> None:
-    """Compute bits[at] |= value, also for repeated positions.
+    """Compute bits[at] |= value, where positions may be repeated.
 
     For a position that occurs in `at` several times, numpy's indexed OR keeps only one of the values. So a loop repeats
-    the OR for the values that are not yet in place. Each round adds at least one bit to every unfinished byte, so there
-    are at most eight rounds. (numpy's `bitwise_or.at` takes twice as long.)
+    the OR for the values whose bits are not all set. Each round sets at least one more bit of every unfinished byte, so
+    there are at most eight rounds. (numpy's `bitwise_or.at` takes twice as long.)
     """
     while len(at):
         bits[at] |= value
@@ -86,13 +83,10 @@ def fill(bits: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np
 
 
 def or_rows(bits: NDArray[np.uint8], rows: NDArray[np.int64]) -> None:
-    """Set the bits with the numbers `rows`.
-
-    Bits are counted from the first byte of `bits`.
-    """
+    """Set the bits with the numbers `rows`, counted from the first byte of `bits`."""
     byte = rows >> 3
     start = np.flatnonzero(changes(byte))
-    if len(start):  # adjacent rows of one byte are combined first, which leaves or_bytes few repeated positions
+    if len(start):  # adjacent rows of one byte are combined first, so that or_bytes gets few repeated positions
         or_bytes(bits, byte[start], np.bitwise_or.reduceat((1 << (rows & 7)).astype(np.uint8), start))
 
 
@@ -115,14 +109,10 @@ def fill_rows(bits: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[
 
 @dataclass(frozen=True)
 class BitLayout:
-    """The positions of the b blocks of a selection.
-
-    `rows` has the number of rows of each block, and `starts` the position of its first byte in the selection. The
-    selection is a uint8 array of starts[b] bytes.
-    """
+    """The positions of the b blocks of a selection, which is a uint8 array of starts[b] bytes."""
 
     rows: NDArray[np.int64]  # b: number of rows of each block
-    starts: NDArray[np.int64]  # b + 1: first byte of each block, and the end of the last one
+    starts: NDArray[np.int64]  # b + 1: position of the first byte of each block, and the end of the last block
 
 
 def layout(rows: ArrayLike) -> BitLayout:
@@ -150,10 +140,7 @@ def everything(where: BitLayout) -> NDArray[np.uint8]:
 
 
 def everything_in(where: BitLayout, blocks: ArrayLike) -> NDArray[np.uint8]:
-    """Return a selection of every row of the chosen blocks.
-
-    `blocks` are the numbers of the chosen blocks. No other row is selected.
-    """
+    """Return a selection of every row of the blocks with the numbers `blocks`, and of no other row."""
     chosen = np.asarray(blocks, np.int64)
     bits = nothing(where)
     fill(bits, where.starts[chosen], where.starts[chosen + 1] - where.starts[chosen])

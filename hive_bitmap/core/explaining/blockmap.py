@@ -1,4 +1,4 @@
-"""The block map of a plan.
+"""Make the block map of a plan.
 
 The map has one row per file and one cell per block. If a file has too many blocks, adjacent blocks share a cell. A
 limited number of files is drawn, first the files that the plan reads. Files that are not drawn are counted.
@@ -23,17 +23,15 @@ Int64s = npt.NDArray[np.int64]
 class Cells:
     """The cells of one file, each for one or more adjacent blocks.
 
-    Each array has an element per cell. `first` is the number of the cell's first block, `offset` the position of this
-    block in the file, and `length` the bytes of all blocks of the cell. `blocks`, `rows` and `selected` are numbers of
-    blocks, of their rows, and of selected rows.
+    Each array has an element per cell.
     """
 
     first: Int64s  # number of the cell's first block in its file
-    blocks: Int64s
-    offset: Int64s  # byte of the first block
-    length: Int64s  # bytes of all its blocks
-    rows: Int64s
-    selected: Int64s
+    blocks: Int64s  # number of blocks
+    offset: Int64s  # position of the first block in the file
+    length: Int64s  # bytes of all blocks of the cell
+    rows: Int64s  # number of rows
+    selected: Int64s  # number of selected rows
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -47,8 +45,8 @@ class Cells:
 class MapRow:
     """A file of the map.
 
-    `state` says whether the file is fresh, and `reason` why it is not, if that is known. `scanned` says whether the
-    file is read whole. `cells` is empty if the blocks of the file are not in the index.
+    `state` is the freshness of the file, and `reason` says why the file is not fresh, if this is known. `scanned` says
+    whether the file is read whole. `cells` is empty if the blocks of the file are not in the index.
     """
 
     path: str
@@ -68,7 +66,8 @@ class MapRow:
 class BlockMap:
     """The files to draw, in the plan's order.
 
-    `more` is the number of files that are not drawn. Of these, the plan keeps `kept_more` (see `Plan.kept_files`).
+    `more` is the number of files that are not drawn. `kept_more` is the number of them that the plan reads (see
+    `Plan.kept_files`).
     """
 
     rows: tuple[MapRow, ...]
@@ -124,9 +123,6 @@ def _cells(blocks: pa.Table, max_cells: int) -> Cells:
 
 
 def _column(table: pa.Table, name: str) -> Int64s:
-    """Return a numeric or boolean column as integers.
-
-    NULL becomes 0.
-    """
+    """Return a numeric or boolean column as integers; NULL becomes 0."""
     values: Int64s = pc.fill_null(table[name].cast(pa.int64()), 0).to_numpy()
     return values

@@ -1,7 +1,4 @@
-"""Show a plan as text, HTML or JSON.
-
-Text and HTML are for people, JSON is for programs.
-"""
+"""Show a plan as text or HTML for people, or as JSON for programs."""
 
 from __future__ import annotations
 
@@ -23,12 +20,12 @@ from hive_bitmap.core.planning.plan import IndexUse, Plan
 __all__ = ["to_html", "to_json", "to_text"]
 
 MAX_FILES = 40
-# The shade of a cell shows the share of its rows that is selected: none, then up to each limit, then above the last.
+# The shade of a cell shows its share of selected rows: none, less than each of LIMITS, or more.
 SHADES = "·░▒▓█"
 LIMITS = (0.01, 0.1, 0.5)
 STYLES = ("bright_black", "color(31)", "color(37)", "color(178)", "color(208)")
 MARK = "?"
-# The width of the column right of the map (`read whole: unindexed`, `12,345 of 336,776 rows`) and of the gaps.
+# The width of the text to the right of the map (`read whole: unindexed`, `12,345 of 336,776 rows`), and of the gaps.
 TAIL_WIDTH = 32
 
 
@@ -211,9 +208,7 @@ def _grid(no_wrap: bool = False) -> Table:
 
 
 def _shorten(text: str, width: int) -> str:
-    """Shorten a text to at most `width` characters.
-
-    The middle of a longer text is left out.
+    """Shorten a text to at most `width` characters by leaving out its middle.
 
     >>> _shorten("part-00000-6f1c-c000.snappy.parquet", 20)
     'part-00000-6f…arquet'

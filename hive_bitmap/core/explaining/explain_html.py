@@ -1,8 +1,8 @@
 """Show a plan as one self-contained HTML page.
 
-The page has no script and no link, and is light or dark as the reader prefers. Every text from the plan is escaped. The
-colour of a block shows the share of the block's rows that are selected, on a logarithmic scale from a thousandth to all
-rows. The tooltip of a block has the file, offset and rows.
+The page has no script and no link, and follows the reader's preference for light or dark. Every text from the plan is
+escaped. The colour of a block shows its share of selected rows, on a logarithmic scale from a thousandth to all rows.
+The tooltip of a block has the file, offset and rows.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from hive_bitmap.core.explaining.blockmap import BlockMap, Cells, MapRow, block_
 from hive_bitmap.core.explaining.measures import deleted, measures, of_all, percent, read_by_answer, seconds, size
 from hive_bitmap.core.planning.plan import Plan
 
-# A browser lays out this many cells without a pause; if there are more blocks, neighbours share a cell.
+# Number of cells that a browser lays out without a pause; if there are more blocks, neighbours share a cell.
 MAX_CELLS = 20_000
 MAX_FILES = 2_000
 LEVELS = 9
-# Up to so many cells share the width of the map; more are small squares, in as many lines as they take.
+# Most cells that share the width of the map; if there are more, they are small squares in several lines.
 FEW_CELLS = 24
-MOST_HEIGHT = 90  # em of a frame
+MOST_HEIGHT = 90  # most em of a frame
 
 
 class ShownPlan(Plan):
-    """A plan that a notebook displays as HTML, not as text."""
+    """A plan that a notebook displays as HTML."""
 
     @classmethod
     def of(cls, plan: Plan) -> ShownPlan:
@@ -66,8 +66,8 @@ def fragment(lines: Iterable[str], height: int = 0) -> str:
     """Return lines of HTML as an iframe to embed in another page.
 
     The other page may be a notebook. The frame has its own styles, runs no script and loads nothing. `height` is the
-    height of the frame in em. 0 means the estimated height of the content, but at most MOST_HEIGHT. Readers can scroll
-    the frame and drag it higher.
+    height of the frame in em; 0 means the estimated height of the content, at most MOST_HEIGHT. Readers can scroll and
+    resize the frame.
     """
     whole = page("hive_bitmap", lines, "frame")
     return (
@@ -190,7 +190,7 @@ def _file(row: MapRow) -> str:
 
 
 def _cells(name: str, cells: Cells) -> Iterator[str]:
-    # The logarithms of 0.001 to 1 span the levels 1 to 9; 0 is for no row at all.
+    # The logarithms of the shares 0.001 to 1 are mapped to the levels 1 to 9. Level 0 means no selected row.
     scale = (np.log10(np.maximum(cells.share(), 1e-3)) + 3) / 3
     levels = np.where(cells.selected == 0, 0, 1 + np.rint(np.minimum(scale, 1) * (LEVELS - 1)).astype(int))
     columns = (levels, cells.first, cells.blocks, cells.offset, cells.length, cells.rows, cells.selected)

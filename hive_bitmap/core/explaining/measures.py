@@ -13,9 +13,9 @@ from hive_bitmap.core.planning.strategy import Strategy
 def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
     """Return how much a plan reads, as a table of texts.
 
-    The columns are: what is counted, the number to read, the number of all, and the share. A dash stands for an unknown
-    figure. The lines are for files, blocks, bytes and rows. An answer from the index reads only files that are not
-    fresh; for such an answer, the last line has the number of counted rows.
+    The columns are: what is counted, the number to read, the total number, and the share. A dash stands for an unknown
+    figure. The lines are for files, blocks, bytes and rows. If the index holds the answer, only files that are not
+    fresh are read, and the last line has the number of counted rows.
     """
     if not plan.looked_up:
         return [(word, "-", "-", "-") for word in ("files", "blocks", "bytes", "rows")]
@@ -37,10 +37,7 @@ def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
 
 
 def read_by_answer(plan: Plan) -> str:
-    """Describe which files an answer from the index reads.
-
-    Returns "" for other strategies.
-    """
+    """Describe which files are read if the index holds the answer; "" for other strategies."""
     if plan.strategy != Strategy.INDEX_ONLY or not plan.looked_up:
         return ""
     whole = int(plan.scanned_files.sum())
@@ -72,8 +69,8 @@ def reasons(counts: Mapping[str, int]) -> str:
 def percent(part: float | None, whole: float | None) -> str:
     """Return the share of `part` in `whole`, in percent.
 
-    The text is `0 %` only for exactly no share, and `100 %` only for exactly the whole. It is `-` if a number is None,
-    or if `whole` is 0.
+    The text is `0 %` only if the share is exactly 0, and `100 %` only if it is exactly 1. It is `-` if a number is
+    None, or if `whole` is 0.
 
     >>> [percent(0, 9), percent(1, 9), percent(1, 90_000), percent(8_999, 9_000), percent(9, 9), percent(0, 0)]
     ['0 %', '11 %', '<0.1 %', '>99 %', '100 %', '-']
@@ -116,7 +113,7 @@ def or_dash(text: str | None) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """Return a number of things, given their name in the singular.
+    """Return a text with a number and a noun, which is given in the singular.
 
     >>> [counted(1, "file"), counted(0, "file"), counted(1234, "file")]
     ['1 file', '0 files', '1,234 files']

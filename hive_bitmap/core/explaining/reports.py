@@ -26,8 +26,8 @@ class Field:
     """A field of a report, for programs and as a column of tables.
 
     `of` is a function from the report to the value, or the name of an attribute of the report; "" stands for the
-    attribute `name`. `show` formats the value for people. Tables have the fields with a `heading`. The command line
-    aligns a field to the right if `right` is true. If the value of an `optional` field is None, records lack the field.
+    attribute `name`. `show` formats the value for people. Tables have only the fields with a `heading`. The command
+    line aligns a field to the right if `right` is true. Records have an `optional` field only if its value is not None.
     """
 
     name: str
@@ -61,8 +61,8 @@ class HasFields(Protocol):
     _fields: ClassVar[tuple[Field, ...]]
 
 
-# The fields of reports that have a `definition`. `encoding` is None for COMPACT; `next_encoding` is that from the next
-# rebuild on.
+# The fields of reports that have a `definition`. `encoding` is None for indexes without bitmaps. `next_encoding` is the
+# encoding after the next rebuild, if it changes.
 INDEX_FIELDS = (
     Field("index", "index", of="definition.name"),
     Field("table", of="definition.full_table"),
@@ -104,10 +104,7 @@ class Report(ABC):
 
     @abstractmethod
     def _cells(self) -> Mapping[str, str]:
-        """Return the cells to show, by heading.
-
-        All reports of a kind have the same headings.
-        """
+        """Return the cells to show, by heading; all reports of a class have the same headings."""
 
     def _repr_html_(self) -> str:
         return table([self])

@@ -1,4 +1,4 @@
-"""ORC: a block is a stripe.
+"""Read ORC files, whose blocks are stripes.
 
 A stripe is identified by the position of its first byte. The file footer lists the stripes, see `StripeInformation` in
 https://orc.apache.org/specification/ORCv1/.
@@ -50,8 +50,8 @@ _NUMBERS = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double"
 _WITHOUT_TIMESTAMPS = frozenset((*_NUMBERS, "string", "char", "varchar", "binary", "date"))
 _BOUNDED = ("tinyint", "smallint", "int", "bigint", "date")  # types whose statistics bound the values
 _FIXED_ZONES = ("UTC", "GMT", "Etc/UTC", "Z")
-# The timestamps that pyarrow reads correctly: after the second before 1970, whose sign is lost, and before 64-bit
-# nanoseconds overflow. Both bounds leave a day for time zones.
+# Range of the timestamps that pyarrow certainly reads correctly. It begins after the second before 1970, whose sign is
+# lost, and ends before 64-bit nanoseconds overflow, with a margin of a day for time zones.
 _FIRST_SURE = datetime(1970, 1, 3, tzinfo=timezone.utc)
 _LAST_SURE = datetime(2262, 4, 10, tzinfo=timezone.utc)
 
@@ -61,7 +61,7 @@ Located = tuple[str, Conversion] | None
 def blocks(handle: OrcHandle) -> Blocks:
     """Return the stripes of the file.
 
-    `offset` is the position of a stripe. `length` includes index, data and stripe footer.
+    The `offset` of a block is the position of its stripe. `length` includes index, data and stripe footer.
     """
     with decoding("its list of stripes"):
         stripes = list(footer(handle.source).iter_stripes())
@@ -143,8 +143,8 @@ def nested_marks(handle: OrcHandle, schema: Sequence[KeyColumn]) -> list[str]:
 def bounds(handle: OrcHandle, columns: Sequence[KeyColumn]) -> dict[str, Bounds]:
     """Return the bounds of integers and dates in each stripe, from the statistics of the stripes.
 
-    The result is empty if the statistics of the stripes are damaged or too large: no other reader needs these
-    statistics.
+    If these statistics are damaged or too large, the result is empty, and no error is raised, because nothing else
+    needs them.
     """
     places = {column: number for column in columns if (number := _place(handle, column)) is not None}
     if not places:
@@ -186,8 +186,8 @@ def _place(handle: OrcHandle, column: KeyColumn) -> int | None:
 def _stated_bounds(column: KeyColumn, rows: int, stated: StripeStatistics | None) -> tuple[int, int, int] | None:
     """Return the bounds of a column in a stripe with `rows` rows.
 
-    The result is a tuple (NULLs, smallest value, largest value), or None if the bounds are not certain. `stated` is
-    what the statistics of the stripe say about the column; None if the stripe has no statistics of the column.
+    The result is a tuple (NULLs, smallest value, largest value), or None if the bounds are not certain. `stated` has
+    the statistics of the column in the stripe; None if there are none.
     """
     if stated is None or stated.values is None:
         return None
@@ -250,7 +250,7 @@ def read_rows(
 def read_together(
     files: Sequence[tuple[str, Sequence[tuple[int, npt.NDArray[np.int64] | None]]]], columns: Sequence[KeyColumn]
 ) -> None:
-    """Return None: each file is read by itself."""
+    """Return None, so that the caller reads each file by itself."""
 
 
 def _stripe(handle: OrcHandle, block: int, located: Sequence[Located]) -> pa.RecordBatch:
@@ -315,8 +315,8 @@ def _reason(handle: OrcHandle, column: KeyColumn) -> str:
 def _statistics_within(handle: OrcHandle, name: str, column: KeyColumn) -> bool:
     """Return whether the footer proves that pyarrow and Spark read all values of a column alike.
 
-    `name` is the name of the column in the file. The column has dates or timestamps. Their range in the footer is
-    compared with the range that both readers read alike.
+    `name` is the name of the column in the file. The column has dates or timestamps. Their range according to the
+    footer is compared with the range that both readers read alike.
     """
     try:
         stats = statistics(footer(handle.source), name)

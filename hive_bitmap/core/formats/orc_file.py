@@ -5,9 +5,9 @@ versions, columns are found by position. A missing column is NULL. These are the
 https://github.com/apache/spark/blob/v4.0.0/sql/core/src/main/scala/org/apache/spark/sql/execution/datasources/orc/OrcUtils.scala.
 
 pyorc reads the footer, because pyorc gives the positions of the stripes. pyarrow reads the values. A few rows of a
-stripe are read with pyorc, which seeks by the row index, while Arrow decodes the whole stripe. Measured on one core
-with nine columns and a stripe of 150,000 rows: decoding all takes 29 ms; seeking takes 2 ms to open the stripe and 0.45
-ms for each row.
+stripe are read with pyorc, which seeks by the row index, while Arrow decodes the whole stripe. For nine columns and a
+stripe of 150,000 rows, we measured on one core: decoding all rows takes 29 ms; seeking takes 2 ms to open the stripe
+and 0.45 ms for each row.
 
 As for Parquet, there is an allowlist of types that Arrow reads like Spark (`SAFE_CONVERSIONS`). Some values of these
 types are converted or left to Spark (`Conversion`). Dates before 1582-10-15 and timestamps before 1900 are left to
@@ -35,7 +35,7 @@ from hive_bitmap.core.formats.key_values import KeyColumn, decoding, has_plain_n
 from hive_bitmap.core.formats.orc_tail import OrcTail, require_plain_orc
 from hive_bitmap.errors import Undecodable
 
-# Types of the file, and the table types that they may be read as.
+# For each type in a file, the table types as which Arrow reads it like Spark.
 SAFE_CONVERSIONS: Mapping[str, tuple[str, ...]] = {
     "boolean": ("boolean",),
     "tinyint": ("tinyint", "smallint", "int", "bigint", "double"),
@@ -92,8 +92,8 @@ def conversion_for(stored: KeyColumn, column: KeyColumn) -> Conversion:
 def _is_wider_decimal(column: KeyColumn, stored: KeyColumn) -> bool:
     """Return whether a decimal column holds all values of the stored decimal column.
 
-    The column's type needs at least as many digits as the stored type, both before and after the point. The result is
-    false for other types.
+    The type of `column` needs at least as many digits as the stored type, both before and after the decimal point. The
+    result is false for other types.
     """
     if column.base != "decimal" or stored.base != "decimal" or not stored.parameters:
         return False
@@ -101,7 +101,7 @@ def _is_wider_decimal(column: KeyColumn, stored: KeyColumn) -> bool:
     return scale >= stored_scale and precision - scale >= stored_precision - stored_scale
 
 
-# Attribute with which Spark marks the types that ORC lacks (also in OrcUtils): a timestamp_ntz is stored as bigint.
+# Attribute in which Spark keeps types that ORC lacks (see OrcUtils), such as timestamp_ntz, which is stored as bigint.
 _CATALYST_TYPE = "spark.sql.catalyst.type"
 _ICEBERG_ID = "iceberg.id"  # attribute in which Iceberg keeps the id of a column
 
@@ -110,8 +110,8 @@ _ICEBERG_ID = "iceberg.id"  # attribute in which Iceberg keeps the id of a colum
 class OrcHandle:
     """An open ORC file.
 
-    `columns` are the top-level columns. If Spark wrote its own types to the file, the columns have Spark types;
-    otherwise, ORC types. Columns that Iceberg wrote have ids.
+    `columns` are the top-level columns. A column has the Spark type that Spark recorded in the file; otherwise, its ORC
+    type. Columns that Iceberg wrote have ids.
     """
 
     path: str
@@ -134,10 +134,7 @@ class OrcHandle:
 
     @cached_property
     def positional(self) -> bool:
-        """Whether the columns are found by position.
-
-        The result is false for a file without columns.
-        """
+        """Whether the columns are found by position; false for a file without columns."""
         return bool(self.columns) and all(column.name.startswith("_col") for column in self.columns)
 
 
@@ -160,7 +157,7 @@ def open_file(path: str) -> OrcHandle:
 
 
 def footer(source: pa.NativeFile) -> pyorc.Reader:
-    """Return pyorc's reader, which has the schema, stripes and statistics of the file.
+    """Return a pyorc reader with the schema, stripes and statistics of the file.
 
     Raises Undecodable.
     """
@@ -171,10 +168,7 @@ def footer(source: pa.NativeFile) -> pyorc.Reader:
 
 
 def root(opened: pyorc.Reader) -> pyorc.Struct:
-    """Return the struct of the file's columns.
-
-    Raises Undecodable if a row is not a struct.
-    """
+    """Return the struct of the file's columns; raise Undecodable if a row is not a struct."""
     if not isinstance(opened.schema, pyorc.Struct):
         raise Undecodable(f"a row of the file is {opened.schema}, not a struct")
     return opened.schema
@@ -195,9 +189,9 @@ def statistics(opened: pyorc.Reader, name: str) -> Mapping[str, Any]:
 def _require_plain_names(kind: pyorc.TypeDescription) -> None:
     """Require that Spark cannot misread the names of columns and fields.
 
-    `kind` is the ORC type that has these names, as pyorc describes it. Spark requests columns by the text of a type,
-    and does not escape backticks in this text. So a backtick may make Spark read the wrong columns. Raises Undecodable
-    for backticks and other characters that readers may misread, also in the names of fields inside a column.
+    `kind` is pyorc's description of the ORC type with these names. Spark requests columns by the text of a type, and
+    does not escape backticks in this text. So a backtick may make Spark read the wrong columns. Raises Undecodable for
+    backticks and other characters that readers may misread, in the names of columns and of their inner fields.
     """
     fields = kind.fields if isinstance(kind, pyorc.Struct) else {}
     for name in fields:
@@ -268,11 +262,11 @@ _CONVERTERS = {
 
 
 def decoded_share(selected: Any, rows: Any, stride: int) -> Any:
-    """Return the cost of reading rows of a stripe, as a share of decoding it all.
+    """Return the cost of reading rows of a stripe, as a share of the cost of decoding all rows.
 
     `selected` of the `rows` rows are read. The cost is 1 if the whole stripe is decoded, and less if pyorc seeks to
     each row. `stride` is the number of rows between two entries of the row index. Opening the stripe costs as much as
-    decoding `stride` rows; a seek costs a quarter as much. Numbers and arrays are accepted.
+    decoding `stride` rows; a seek costs a quarter of this. The arguments may be numbers or arrays.
     """
     few = np.maximum(selected, 2) * stride <= rows
     return np.where(few, (1 + selected / 4) * stride / np.maximum(rows, 1), 1.0)
@@ -289,7 +283,7 @@ class RowReader:
         self._columns = handle.positions(names)
 
     def pays(self, selected: int, total: int) -> bool:
-        """Return whether seeking `selected` of `total` rows beats decoding the stripe.
+        """Return whether seeking `selected` of `total` rows is faster than decoding the stripe.
 
         The result is false without a row index.
         """
@@ -297,7 +291,7 @@ class RowReader:
         return stride > 0 and bool(decoded_share(selected, total, stride) < 1)
 
     def read(self, block: int, rows: npt.NDArray[np.int64]) -> pa.RecordBatch | None:
-        """Return rows of the stripe `block`, as pyarrow would.
+        """Return rows of the stripe `block`, with the types of pyarrow's reader.
 
         `rows` are row numbers, 0-based and ascending. Returns None if pyorc cannot read the rows.
         """
@@ -316,7 +310,7 @@ class RowReader:
             return None
 
     def rehearse(self) -> None:
-        """Read everything in the footer that `read` needs, to find damage early.
+        """Read everything in the footer that `read` needs, to detect damage early.
 
         Raises Undecodable if the footer is damaged.
         """

@@ -1,4 +1,4 @@
-"""Check the streams of ORC stripes, as bytes.
+"""Check the bytes of the streams of ORC stripes.
 
 Readers differ in how they treat streams that do not fit the type of their column. The C++ reader adds up the lengths of
 the texts of a stripe, and ends the process if some lengths are negative or very large. So the kinds of streams and the
@@ -32,7 +32,7 @@ from hive_bitmap.errors import Undecodable
 # Kinds of streams: PRESENT, DATA, LENGTH, DICTIONARY_DATA, SECONDARY; ROW_INDEX, BLOOM_FILTER, BLOOM_FILTER_UTF8.
 _PRESENT, _DATA, _LENGTH, _DICTIONARY, _SECONDARY = 0, 1, 2, 3, 5
 _INDEX_STREAMS = (6, 7, 8)
-_STREAMS_OF_KIND = {  # for each kind of type; PRESENT may be there, too
+_STREAMS_OF_KIND = {  # the streams of a column by the kind of its type, besides PRESENT
     **dict.fromkeys((0, 1, 2, 3, 4, 5, 6, 15), (_DATA,)),  # BOOLEAN .. DOUBLE, DATE
     **dict.fromkeys((7, 16, 17), (_DATA, _LENGTH, _DICTIONARY)),  # STRING, VARCHAR, CHAR
     8: (_DATA, _LENGTH),  # BINARY
@@ -46,12 +46,12 @@ _STREAMS, _ENCODINGS = 1, 2  # of StripeFooter
 _ENCODING = 1  # kind of ColumnEncoding
 _STREAM_KIND, _STREAM_COLUMN, _STREAM_LENGTH = 1, 2, 3  # of Stream
 _TEXTS = (7, 8, 16, 17)  # kinds of types: STRING, BINARY, VARCHAR, CHAR
-_DICTIONARIES, _FIRST_VERSION = (1, 3), (0, 1)  # kinds of encodings: with a dictionary, with integers of version 1
+_DICTIONARIES, _FIRST_VERSION = (1, 3), (0, 1)  # kinds of encodings: with a dictionary; with run-length version 1
 _MOST_LENGTHS = 256 << 20  # most decompressed bytes of the lengths of a column in a stripe
 MOST_TEXT_BYTES = (1 << 31) - 1  # most bytes of a column's texts in a stripe; Arrow has no larger arrays
 
-_WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)  # bits of packed integers, by their code
-_SURE_WIDTH = 32  # sound lengths take no more bits
+_WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)  # bits of packed integers, by the code of the width
+_SURE_WIDTH = 32  # most bits of a sound length
 
 Field = tuple[int, int | bytes]  # a field of a message: its number and value
 
@@ -67,10 +67,10 @@ def require_sound_stripes(source: pa.NativeFile, tail: OrcTail) -> None:
 
 
 def require_sound_lengths(source: pa.NativeFile, tail: OrcTail, block: int, positions: Collection[int]) -> None:
-    """Require sound lengths of the texts in a stripe.
+    """Require that no text in a stripe has a negative length, and that their total length is possible.
 
     The lengths are in the streams of the stripe. `block` is the number of the stripe. `positions` are the positions of
-    top-level columns. Raises Undecodable.
+    the top-level columns to check. Raises Undecodable.
     """
     texts = [tail.top[position] for position in positions if tail.kinds[tail.top[position]] in _TEXTS]
     if not texts:
@@ -94,7 +94,7 @@ def require_sound_lengths(source: pa.NativeFile, tail: OrcTail, block: int, posi
 
 
 def are_sound(lengths: bytes, most: int, *, first_version: bool) -> bool:
-    """Return whether no encoded length is negative, and the sum of all lengths is at most `most`.
+    """Return whether no encoded length is negative, and their sum is at most `most`.
 
     `lengths` has the encoded bytes. With `first_version`, the encoding is version 1 of ORC's run-length encoding,
     otherwise version 2. The result is false if a run is cut off.
@@ -114,8 +114,8 @@ class _Negative(Exception):
 def _total(data: bytes, *, exact: bool) -> int:
     """Return the sum of integers in version 2 of ORC's run-length encoding.
 
-    Unless `exact`, the result is an upper bound: the integers of DIRECT runs are not decoded, and each counts as 2 to
-    the power of its width in bits. Raises _Negative, and IndexError if the last run is cut off.
+    Unless `exact`, the result is an upper bound: the integers of DIRECT runs are not decoded, and each is replaced by 2
+    to the power of its width in bits. Raises _Negative, and IndexError if the last run is cut off.
     """
     at = total = 0
     while at < len(data):
@@ -210,10 +210,7 @@ def _packed(
 
 
 def _slice(data: bytes, start: int, end: int) -> bytes:
-    """Return data[start:end].
-
-    Raises IndexError if the data end before `end`.
-    """
+    """Return data[start:end]; raise IndexError if the data end before `end`."""
     if end > len(data):
         raise IndexError
     return data[start:end]
@@ -246,7 +243,7 @@ def _total_of_first_version(data: bytes) -> int:
 
 
 def _streams(footer: Sequence[Field]) -> Iterator[tuple[int, int, int]]:
-    """Yield the kind, column and length in bytes of each stream that the footer of a stripe lists."""
+    """Yield the kind, column and length in bytes of each stream in the footer of a stripe."""
     for stream in [numbers_of(message) for field, message in footer if field == _STREAMS]:
         yield stream.get(_STREAM_KIND, 0), stream.get(_STREAM_COLUMN, 0), stream.get(_STREAM_LENGTH, 0)
 

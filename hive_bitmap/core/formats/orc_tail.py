@@ -1,9 +1,9 @@
-"""Check the tail of an ORC file, as bytes.
+"""Check the bytes of the tail of an ORC file.
 
 The checks find encryption, unknown versions, and statistics that end the process of a C++ reader. Arrow does not show
 that a file is encrypted: for an encrypted column, Arrow reads masked values, which are stored beside the encrypted
-values. So the bytes are checked here, before anything else opens the file. Only the encryption in the file's footer
-counts, as for other readers of ORC.
+values. So the bytes are checked here, before anything else opens the file. A file is encrypted if its footer describes
+encryption, as for other readers of ORC.
 
 The structures are `PostScript` and `Footer` of
 https://github.com/apache/orc-format/blob/v1.0.0/src/main/proto/orc/proto/orc_proto.proto.
@@ -25,17 +25,17 @@ ORC_ENCRYPTED = "some column is encrypted: Arrow would read masked values, and a
 DAMAGED = "its footer is damaged"
 
 _ORC_MAGIC = b"ORC"
-_KNOWN_VERSIONS = ((), (0, 11), (0, 12))  # for others Arrow's C++ prints a warning each time it opens the file
+_KNOWN_VERSIONS = ((), (0, 11), (0, 12))  # Arrow prints a warning each time it opens a file of another version
 # Fields of PostScript, Footer and StripeInformation.
 _FOOTER_LENGTH, _COMPRESSION, _VERSION, _METADATA_LENGTH, _MAGIC_FIELD = 1, 2, 4, 5, 8000
 _STRIPES, _TYPES, _STATISTICS, _ENCRYPTION = 3, 4, 7, 10
-_KIND, _SUBTYPES = 1, 2  # of Type
+_KIND, _SUBTYPES = 1, 2  # fields of Type
 _ENCRYPT_STRIPE, _STRIPE_KEYS = 6, 7
-# Fields of Metadata, StripeStatistics, ColumnStatistics, and of IntegerStatistics and DateStatistics alike.
+# Fields of Metadata, StripeStatistics and ColumnStatistics, and of both IntegerStatistics and DateStatistics.
 _STRIPE_STATISTICS, _COLUMN_STATISTICS, _VALUES, _INTEGERS, _DATES, _MINIMUM, _MAXIMUM = 1, 1, 1, 2, 7, 1, 2
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types of protobuf
-# The field of ColumnStatistics for each kind of type. C++ reads any field that is set, and ends the process if it is
-# that of another type.
+# The field of ColumnStatistics for each kind of type. The C++ reader reads any field that is set, and ends the process
+# if the field belongs to another type.
 _STATISTICS_OF_KIND = {
     **dict.fromkeys((1, 2, 3, 4), 2),  # BYTE, SHORT, INT, LONG: IntegerStatistics
     **dict.fromkeys((5, 6), 3),  # FLOAT, DOUBLE: DoubleStatistics
@@ -48,7 +48,7 @@ _STATISTICS_OF_KIND = {
     **dict.fromkeys((10, 11), 12),  # LIST, MAP: CollectionStatistics
 }
 _TYPED_STATISTICS = frozenset(_STATISTICS_OF_KIND.values())
-MOST_FOOTER_BYTES = 16 << 20  # limit for ORC files, decompressed
+MOST_FOOTER_BYTES = 16 << 20  # most decompressed bytes of a footer
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class OrcTail:
 
 @dataclass(frozen=True)
 class StripeStatistics:
-    """What a stripe states about an integer or date column.
+    """The statistics of an integer or date column in a stripe.
 
     `values` is the number of values that are not NULL. `low` and `high` are the smallest and the largest value:
     integers, or days since 1970. A missing figure is None.
@@ -176,7 +176,7 @@ def _postscript(source: pa.NativeFile) -> tuple[list[tuple[int, int | bytes]], i
 
 
 def stripe_statistics(source: pa.NativeFile, columns: Sequence[int]) -> list[dict[int, StripeStatistics | None]]:
-    """Return what each stripe states about integer and date columns.
+    """Return the statistics of integer and date columns in each stripe.
 
     `columns` are the numbers of these columns in the file. The result has a mapping for each stripe, by column number;
     None stands for a column without statistics. The result is empty for a file without statistics of stripes. Raises
@@ -208,10 +208,9 @@ def _of_column(statistics: int | bytes) -> StripeStatistics:
 
 
 def proto_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the number and the value of each field of a message.
+    """Yield the number and the value of each field of a Protocol Buffers message.
 
-    The message is encoded by Protocol Buffers. A value is an int for a varint, and bytes for any other type. Raises
-    Undecodable for a damaged message.
+    A value is an int for a varint, and bytes for any other type. Raises Undecodable for a damaged message.
     """
     at = 0
     while at < len(data):
@@ -247,11 +246,11 @@ def _numbers(value: int | bytes) -> Iterator[int]:
 
 
 def decompressed(data: bytes, codec: int, most: int = MOST_FOOTER_BYTES, name: str = "its footer") -> bytes:
-    """Return the bytes of a stream of ORC, decompressed.
+    """Decompress a stream of ORC.
 
-    `data` has the stored bytes, and `codec` is the number of the compression. A chunk of the stream has a header of
-    three bytes: its length and a flag. Raises Undecodable if the result has more than `most` bytes, so that a small
-    file cannot fill the memory. `name` names the stream in the message.
+    `data` has the stored bytes, and `codec` is the number of the compression. Each chunk of the stream has a header of
+    three bytes: its length, and a flag for uncompressed chunks. Raises Undecodable if the result has more than `most`
+    bytes, so that a small file cannot fill the memory. `name` names the stream in the message.
     """
     if codec == 0:
         return data
@@ -273,7 +272,7 @@ def decompressed(data: bytes, codec: int, most: int = MOST_FOOTER_BYTES, name: s
 
 
 def _deflated(chunk: bytes, most: int) -> bytes:
-    """Decompress a chunk of a zlib stream, but return at most `most` bytes.
+    """Decompress a chunk of a zlib stream, and return at most `most` bytes.
 
     The functions for the other codecs have the same limit.
     """
@@ -286,7 +285,7 @@ def _deflated(chunk: bytes, most: int) -> bytes:
 
 def _snappy(chunk: bytes, most: int) -> bytes:
     size, _ = unsigned(chunk, 0)
-    if size > 255 * len(chunk):  # more than Snappy can shrink anything
+    if size > 255 * len(chunk):  # Snappy cannot compress so much
         raise Undecodable(DAMAGED)
     if size > most:
         return bytes(most)
@@ -325,8 +324,8 @@ def _lz4(chunk: bytes, most: int) -> bytes:
 def _lz4_length(chunk: bytes, at: int, length: int) -> tuple[int, int]:
     """Decode a length in a sequence of LZ4.
 
-    `length` is the number in four bits of the sequence's token. If it is 15, further bytes at chunk[at] are added.
-    Return the length, and the position after these bytes.
+    `length` is the number in four bits of the sequence's token. If it is 15, the bytes from chunk[at] are added, up to
+    the first byte below 255. Return the length, and the position after these bytes.
     """
     if length < 15:
         return length, at
@@ -354,7 +353,7 @@ def message(value: int | bytes) -> Iterator[tuple[int, int | bytes]]:
 def numbers_of(value: int | bytes) -> dict[int, int]:
     """Return the numeric fields of a nested message, by field number.
 
-    `value` is the value of the field that has the nested message. If a field is repeated, its last value counts. Raises
-    Undecodable for a damaged message.
+    `value` is the value of the field that has the nested message. For a repeated field, the last value is returned.
+    Raises Undecodable for a damaged message.
     """
     return {field: number for field, number in message(value) if isinstance(number, int)}

@@ -1,7 +1,7 @@
-"""Parquet: a block is a row group.
+"""Read Parquet files, whose blocks are row groups.
 
-A row group is identified by the position of the first data page of its first column, after the dictionary page. By this
-position, Hive's reader assigns a row group to a split, see
+A row group is identified by the position of the first data page of its first column, after the dictionary page. Hive's
+reader assigns a row group to a split by this position, see
 https://github.com/apache/hive/blob/rel/release-2.3.9/ql/src/java/org/apache/hadoop/hive/ql/io/parquet/ParquetRecordReaderBase.java.
 """
 
@@ -45,8 +45,8 @@ __all__ = [
 def blocks(handle: ParquetHandle) -> Blocks:
     """Return the row groups of the file.
 
-    The `offset` of a row group is the position of the first data page of its first column. `length` is its compressed
-    size.
+    The `offset` of a block is the position of the first data page of the row group's first column. `length` is the
+    compressed size of the row group.
     """
     with decoding("its list of row groups"):
         groups = [handle.metadata.row_group(ordinal) for ordinal in range(handle.metadata.num_row_groups)]
@@ -80,10 +80,7 @@ def by_name(handle: ParquetHandle) -> bool:
 
 
 def column_bytes(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:
-    """Return the compressed size of columns in each row group, in bytes.
-
-    1 is added to each size, so that no size is 0.
-    """
+    """Return the compressed size of columns in each row group, in bytes plus 1, so that no size is 0."""
     leaves = [handle.leaves[at[0]] for column in columns if (at := find(handle, column)) is not None]
     with decoding("its list of row groups"):
         groups = [handle.metadata.row_group(ordinal) for ordinal in range(handle.metadata.num_row_groups)]
@@ -110,10 +107,10 @@ def key_columns(handle: ParquetHandle, block: int, columns: Sequence[KeyColumn])
 
 
 def spark_only_columns(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> dict[str, str]:
-    """Return which columns of the table only Spark may read from this file.
+    """Return the table columns that only Spark may read from this file.
 
-    The result maps the name of such a column to the reason. `schema` are the columns of the table. Only the footer is
-    read.
+    The result has the reason for each of these columns, by column name. `schema` are the columns of the table. Only the
+    footer is read.
     """
     with decoding("its footer"):
         reasons = [(column.name, _reason(handle, column)) for column in schema]
@@ -157,7 +154,7 @@ def _bounds(handle: ParquetHandle, column: KeyColumn) -> Bounds | None:
     """Return the bounds of a column in each row group.
 
     Return None if the column has no bounds in this file: only Spark reads the column, the file lacks it, or its type
-    has no bounds. If the bounds are not certain in a single row group, the result marks them as unknown there.
+    has no bounds. Row groups without certain bounds are marked as unknown.
     """
     try:
         at = find(handle, column)
@@ -180,9 +177,9 @@ def _stated_bounds(handle: ParquetHandle, group: int, leaf: int, floor: int | No
     """Return the bounds of a column in a row group, from statistics.
 
     The result is the tuple (number of NULLs, smallest value, largest value); None if the bounds are not certain.
-    `group` is the number of the row group, and `leaf` is the ordinal of the column in the file. A writer and a reader
-    may take a value below `floor` for different days (`known_bounds`), so the bounds are not certain if the smallest
-    value is below `floor`. `floor` is None for types without such values.
+    `group` is the number of the row group, and `leaf` is the ordinal of the column in the file. Below `floor`, the same
+    number may stand for different days in writers and readers (`known_bounds`), so the bounds are not certain if the
+    smallest value is below `floor`. `floor` is None for types without such values.
     """
     chunk, rows = handle.metadata.row_group(group).column(leaf), handle.metadata.row_group(group).num_rows
     if chunk.physical_type != handle.metadata.schema.column(leaf).physical_type or chunk.num_values != rows:
@@ -250,7 +247,7 @@ def _statistics_at_least(handle: ParquetHandle, leaf: int, floor: int | None) ->
     physical = handle.metadata.schema.column(leaf).physical_type
     for ordinal in range(handle.metadata.num_row_groups):
         chunk = handle.metadata.row_group(ordinal).column(leaf)
-        if chunk.physical_type != physical:  # a damaged footer: reading the statistics would abort the process
+        if chunk.physical_type != physical:  # the footer is damaged: reading the statistics would end the process
             return False
         stats = chunk.statistics
         if stats is None or stats.physical_type == "INT96":

@@ -43,8 +43,8 @@ class _Struct:
 
     Fields are given by their ids in Thrift. `inner` has the rules for the structs inside this struct, by field.
     Undecodable is raised if the struct has one of the fields `encrypted`, or lacks one of the fields `required`. If
-    `name` is not empty, each such struct of the footer is recorded in the Notes, under `name`: the position at which
-    each of its fields `noted` begins.
+    `name` is not empty, each such struct of the footer gets an item of Notes with this name, and with the positions of
+    its fields that are in `noted`.
     """
 
     inner: Mapping[int, _Struct] = field(default_factory=dict)
@@ -56,8 +56,8 @@ class _Struct:
 
 Notes = list[tuple[str, dict[int, int]]]  # the name of each noted struct, and where its fields begin
 
-_TYPE, _REPETITION, _CHILDREN = 1, 3, 5  # of SchemaElement
-_TEXT_BYTES, _REPETITION_HISTOGRAM, _DEFINITION_HISTOGRAM = 1, 2, 3  # of SizeStatistics
+_TYPE, _REPETITION, _CHILDREN = 1, 3, 5  # fields of SchemaElement
+_TEXT_BYTES, _REPETITION_HISTOGRAM, _DEFINITION_HISTOGRAM = 1, 2, 3  # fields of SizeStatistics
 _OPTIONAL, _REPEATED, _BYTE_ARRAY = 1, 2, 6  # repetitions, and a type
 _ELEMENT = _Struct(name="element", noted=frozenset((_TYPE, _REPETITION, _CHILDREN)))
 _SIZES = _Struct(name="sizes", noted=frozenset((_TEXT_BYTES, _REPETITION_HISTOGRAM, _DEFINITION_HISTOGRAM)))
@@ -138,7 +138,7 @@ def _leaves(data: bytes, elements: Sequence[Mapping[int, int]]) -> list[tuple[in
         return unsigned(data, fields[field_id])[0] >> 1 if field_id in fields else default  # none is negative
 
     leaves: list[tuple[int, int, int]] = []
-    groups: list[tuple[int, int, int]] = []  # how many children are to come, and the levels of the group
+    groups: list[tuple[int, int, int]] = []  # the number of children that follow, and the levels of the group
     for fields in elements:
         children, repetition = number(fields, _CHILDREN, 0), number(fields, _REPETITION, 0)
         while groups and not groups[-1][0]:
@@ -193,9 +193,9 @@ def _check_structs(data: bytes, at: int, kind: int, struct: _Struct, notes: Note
 
 
 def _field(data: bytes, at: int, before: int) -> tuple[int, int]:
-    """Return the id of a field, and the position after its head.
+    """Return the id of a field, and the position after its header.
 
-    The head begins at data[at]. `before` is the id of the preceding field, 0 for the first field.
+    The header begins at data[at]. `before` is the id of the preceding field, 0 for the first field.
     """
     if near := data[at] >> 4:
         return before + near, at + 1
@@ -251,7 +251,7 @@ def _skip_values(data: bytes, at: int, count: int, first: int, second: int, *, b
 def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
     """Return the count and the type of a list's elements, and the position of the first element.
 
-    The head of the list begins at data[at].
+    The header of the list begins at data[at].
     """
     head = data[at]
     at += 1
@@ -280,10 +280,7 @@ class ParquetHandle:
 
     @cached_property
     def fields(self) -> dict[str, list[str]]:
-        """The top-level columns of the file by their name in lower case.
-
-        Several columns may differ only in case.
-        """
+        """The top-level columns of the file by their name in lower case; some may differ only in case."""
         by_lower_name: dict[str, list[str]] = {}
         for name in self.names:
             by_lower_name.setdefault(name.lower(), []).append(name)
@@ -301,10 +298,7 @@ class ParquetHandle:
 
     @cached_property
     def field_ids(self) -> dict[str, int | None]:
-        """The ids of the top-level columns by name.
-
-        None stands for a missing id.
-        """
+        """The ids of the top-level columns by name; None for a column without an id."""
         with decoding("its footer"):
             schema = self.metadata.schema.to_arrow_schema()
         ids = ((field.name, (field.metadata or {}).get(FIELD_ID)) for field in schema)
@@ -357,9 +351,9 @@ def open_file(path: str) -> ParquetHandle:
 def find(handle: ParquetHandle, column: KeyColumn) -> tuple[str, Conversion] | None:
     """Return a column's name in the file and how to read it.
 
-    Returns None if the file lacks the column. Raises Undecodable if several columns of the file may be this column, if
-    the column is nested in the file, if the table maps columns by id and the file lacks ids, or if Arrow may read other
-    values than Spark.
+    Returns None if the file lacks the column. Raises Undecodable if the column is ambiguous in the file, if it is
+    nested in the file, if the table maps columns by id and the file lacks ids, or if Arrow may read other values than
+    Spark.
     """
     names = candidate_names(handle, column)
     if not names:

@@ -1,12 +1,12 @@
 """Find and convert the nested columns of Parquet files.
 
-Only one layout of arrays and maps is read: the layout and the names that the format's specification prescribes (and the
+Only one layout of arrays and maps is read: the layout with the names that the format's specification prescribes (or the
 name `item`, which Arrow wrote). Older writers used other layouts, and each reader has its own rules for them:
 https://github.com/apache/parquet-format/blob/apache-parquet-format-2.10.0/LogicalTypes.md#nested-types. The layout is
 checked in the footer: the path and the levels of each leaf must be those that follow from Arrow's view of the schema.
 
-A leaf must have exactly the type that the table has: leaves are not widened. Fields of structs are found by name,
-ignoring case.
+A leaf must have exactly its type in the table: leaves are not widened. Fields of structs are found by name, ignoring
+case.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from hive_bitmap.core.nested_types import (
 )
 from hive_bitmap.errors import Undecodable
 
-# Stored kinds (`parquet_types.stored_kind`) and the table type that they are read as; decimals have their own check.
+# For each stored kind (`parquet_types.stored_kind`), the table type as which it is read; decimals have their own check.
 _LEAVES = {
     "boolean": "boolean",
     "int8": "tinyint",
@@ -62,8 +62,9 @@ IsAtLeast = Callable[[ParquetHandle, int, int | None], bool]
 class Location:
     """The location of a nested column in a file.
 
-    `name` is the column's name in the file; "" if the file lacks the column. `leaves` are the ordinals of the column's
-    leaves among all leaves of the file. `marks` are the column's marks (`core/nested_types`).
+    `name` is the column's name in the file; "" if the file lacks the column. `leaves` are the ordinals of the leaves of
+    the column that Arrow reads like Spark, among all leaves of the file. `marks` are the column's marks
+    (`core/nested_types`).
     """
 
     name: str = ""
@@ -74,8 +75,8 @@ class Location:
 def marks(handle: ParquetHandle, column: KeyColumn, is_at_least: IsAtLeast) -> list[str]:
     """Return the marks of a nested column of the table (see `nested_types`).
 
-    The result is empty if only Spark reads the column. `is_at_least` says whether statistics prove that no value of a
-    leaf is less than a floor.
+    The result is empty if only Spark reads the column. `is_at_least` returns whether statistics prove that no value of
+    a leaf is less than a floor.
     """
     try:
         location = _locate(handle, column, _type(handle, column), is_at_least)
@@ -100,8 +101,7 @@ def locate(handle: ParquetHandle, column: KeyColumn) -> Location:
 def _type(handle: ParquetHandle, column: KeyColumn) -> NestedType:
     """Return the parsed type of a nested column.
 
-    Raises Undecodable if only Spark reads the column: because of its type, because it is found by an id, or because of
-    the names in the file.
+    Raises Undecodable if only Spark reads the column because of its type, its id, or the names in the file.
     """
     type = parse(column.type)
     if type is None or column.field_id is not None or not _has_plain_paths(handle):
@@ -110,7 +110,7 @@ def _type(handle: ParquetHandle, column: KeyColumn) -> NestedType:
 
 
 def _require_single_rows(handle: ParquetHandle, location: Location) -> None:
-    """Require that Arrow reads the row groups that have a single row.
+    """Require that Arrow reads the row of each row group with a single row.
 
     Writers may begin the column chunks of such a row group with an empty page, and Arrow 26 then reads no row. Raises
     Undecodable.
@@ -125,10 +125,7 @@ def _require_single_rows(handle: ParquetHandle, location: Location) -> None:
 
 
 def _has_plain_paths(handle: ParquetHandle) -> bool:
-    """Return whether the path of each leaf is unambiguous.
-
-    Some readers split paths at dots.
-    """
+    """Return whether the path of each leaf is unambiguous, even for readers that split paths at dots."""
     schema = handle.metadata.schema
     paths = sorted(schema.column(ordinal).path + "." for ordinal in range(len(schema)))
     return not any(path.startswith(before) for before, path in pairwise(paths)) and not any(
@@ -164,8 +161,7 @@ class _Node:
     """A node of the file's schema.
 
     `field` is the node's Arrow field, `first` the ordinal of its first leaf. `path` has the names from the root to the
-    node, joined by dots. `definition` and `repetition` are the definition and repetition level that the node gets from
-    the nodes above it.
+    node, joined by dots. `definition` and `repetition` are the definition and repetition level of the nodes above it.
     """
 
     field: pa.Field
@@ -196,7 +192,7 @@ class _Node:
 class _Walk:
     """A comparison of a type of the table with a column of the file.
 
-    The comparison adds leaves and marks to `location`. Without `is_at_least`, statistics are not consulted.
+    The comparison adds leaves and marks to `location`. If `is_at_least` is None, statistics are not looked at.
     """
 
     handle: ParquetHandle
@@ -271,8 +267,8 @@ def _has_type(stored: pq.ColumnSchema, type: str) -> bool:
 def _is_arrow_type(stored: pa.DataType, wanted: pa.DataType) -> bool:
     """Return whether a leaf has the Arrow type that its table type needs.
 
-    `stored` is the Arrow type of the leaf, and `wanted` the needed type. The Arrow schema in the file may give the leaf
-    another type.
+    `stored` is the Arrow type of the leaf, which an Arrow schema in the file may have changed. `wanted` is the needed
+    type.
     """
     if pa.types.is_timestamp(wanted):
         return pa.types.is_timestamp(stored)
@@ -317,9 +313,9 @@ def _converted(values: Any, type: NestedType) -> pa.Array:
 
 
 def _lists(values: Any, target: pa.DataType, children: pa.Array) -> pa.Array:
-    """Return lists or maps with other children, and with the same offsets and NULLs.
+    """Return lists or maps with new `children`, and with the offsets and NULLs of `values`.
 
-    `children` are the new children, and `target` is the type of the result.
+    `target` is the type of the result.
     """
     buffers = values.buffers()[:2]
     return pa.Array.from_buffers(target, len(values), buffers, values.null_count, values.offset, [children])

@@ -2,12 +2,12 @@
 
 Each row group is read by the faster of two readers. If few rows of a row group are selected, DuckDB reads the rows by
 their numbers, and decodes only the pages with selected rows. Otherwise pyarrow reads the whole row group, and then the
-selected rows are taken. Measured with seven columns on one thread, DuckDB against pyarrow: 0.10 s against 0.20 s for 1
-% of the rows, 0.36 s against 0.24 s for half of the rows.
+selected rows are taken. With seven columns on one thread, we measured for 1 % of the rows 0.10 s by DuckDB and 0.20 s
+by pyarrow, and for half of the rows 0.36 s by DuckDB and 0.24 s by pyarrow.
 
-At most FEW_ROWS row numbers are literals of DuckDB's query, and one such query can read several files. More row numbers
-are joined by a semi-join, in a query for each file. Measured with nine columns and one row in each file, literals take
-3 ms per file, and semi-joins 5.5 ms per file. From a hundred rows on, the semi-join is faster.
+Up to FEW_ROWS row numbers are literals in DuckDB's query, and one such query can read several files. More row numbers
+are joined by a semi-join, in a query for each file. With nine columns and one row in each file, we measured 3 ms per
+file for literals, and 5.5 ms for semi-joins. From a hundred rows on, the semi-join is faster.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Rows = npt.NDArray[np.int64]
 BlockRows = tuple[int, Rows | None]
 
 FEW_ROWS = 64  # most rows to select by literals of a query
-_SPARSE = 0.2  # DuckDB is used up to this fraction of selected rows
+_SPARSE = 0.2  # largest share of selected rows for which DuckDB is used
 _BATCH_ROWS = 65_536  # most rows to read together
 _BATCH_BYTES = 32 << 20  # approximate size of the rows that are read together
 _FIRST_ROWS = 64  # rows that are read together before the size of rows is known
@@ -174,10 +174,9 @@ def _output(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> _OutputColum
 
 
 def _stored_types(handle: ParquetHandle, output: _OutputColumns) -> tuple[Any, ...]:
-    """Return what must be equal in files that one query reads.
+    """Return a value that must be equal for files that one query reads.
 
-    The result has the names of the stored columns of `output`, and the properties that decide the types of these
-    columns in DuckDB.
+    It has the names of the stored columns of `output`, and the properties that determine their types in DuckDB.
     """
     leaves = [handle.metadata.schema.column(ordinal) for ordinal in output.ordinals(handle)]
     types = [
@@ -198,19 +197,13 @@ def _numbers(handle: ParquetHandle, selection: Sequence[BlockRows]) -> Rows:
 
 
 def _first_rows(handle: ParquetHandle) -> Rows:
-    """Return the number of each block's first row in the file.
-
-    After the numbers of all blocks follows the number of rows in the file.
-    """
+    """Return the number of the first row of each block, and at the end the number of all rows of the file."""
     blocks = range(handle.metadata.num_row_groups)
     return np.cumsum([0, *(handle.metadata.row_group(block).num_rows for block in blocks)])
 
 
 def bytes_at_once(path: str, columns: Sequence[KeyColumn]) -> int:
-    """Estimate the bytes that `read_rows` decodes at once.
-
-    The result does not depend on the size of a block.
-    """
+    """Estimate the bytes that `read_rows` decodes at once, which do not depend on the sizes of blocks."""
     return _BATCH_BYTES
 
 
@@ -234,11 +227,11 @@ def rehearse(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> None:
 
 
 def _is_safe_for_duckdb(handle: ParquetHandle) -> bool:
-    """Return whether DuckDB can read this file, with its columns unchanged.
+    """Return whether DuckDB reads the columns of this file unchanged.
 
-    The file must be local. The result is false in these cases: the path has characters of a glob pattern, which DuckDB
-    would expand; names of columns differ in case only, so that DuckDB would rename columns; a column has the name of
-    DuckDB's row numbers; or the file is GeoParquet, whose columns DuckDB would convert to its geometry type.
+    The file must be local, and its path must not have characters of a glob pattern, which DuckDB would expand. Names of
+    columns must differ in more than case, because DuckDB would rename columns, and must not be the name of DuckDB's row
+    numbers. The file must not be GeoParquet, whose columns DuckDB would convert to its geometry type.
     """
     return (
         is_local(handle.path)
@@ -254,8 +247,8 @@ def _by_duckdb(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the selected rows, read by DuckDB.
 
-    DuckDB may raise an error, for example for strings that are not UTF-8. Then pyarrow reads the rows instead, or
-    raises an error that says what is wrong.
+    If DuckDB raises an error, for example for strings that are not UTF-8, pyarrow reads the rows instead, or raises an
+    error that says what is wrong.
     """
     first, numbers = _first_rows(handle), _numbers(handle, selection)
     size = _batch_size_of(handle, output)
@@ -284,13 +277,13 @@ def _of_blocks(numbers: Rows, first: Rows) -> list[BlockRows]:
 class _BatchSize:
     """The number of rows of a file to read at once.
 
-    The number begins small, because values of a few bytes in the file may take megabytes in memory. The number grows as
-    long as the measured sizes allow. The number is cached, so the next query begins with the number that the last query
+    The number is small at first, because values of a few bytes in the file may take megabytes in memory. It grows as
+    long as the measured sizes allow. It is cached, so the next query begins with the number that the last query
     reached.
     """
 
     def __init__(self, largest: int) -> None:
-        """Begin with few rows; `largest` is the maximum number of bytes of a row."""
+        """Start with few rows; `largest` is an upper bound for the bytes of a row."""
         self._sure = min(max(_BATCH_BYTES // max(largest, 1), 1), _BATCH_ROWS)
         self.rows = max(self._sure, _FIRST_ROWS)
 
@@ -316,9 +309,9 @@ def _largest_row(handle: ParquetHandle, output: _OutputColumns, blocks: Sequence
     """Return an upper bound for the bytes of a row in some row groups.
 
     The row has the columns `output`, and `blocks` has the numbers of the row groups. The bound follows from the footer:
-    a text cannot be larger than its column chunk. A row may be larger than the average size suggests, because a
-    dictionary stores a text only once, even if many rows repeat the text. A single row may have all values of a
-    repeated leaf, so the bound includes all these values.
+    a text cannot be larger than its column chunk. The average size of a row would be no bound, because a dictionary
+    stores a text only once even if many rows have it. A single row may have all values of a repeated leaf, so the bound
+    includes all these values.
     """
     ordinals = output.ordinals(handle)
     repeated = [at for at in ordinals if handle.metadata.schema.column(at).max_repetition_level]
@@ -391,10 +384,7 @@ def _rows_at_once(handle: ParquetHandle, file: pq.ParquetFile, output: _OutputCo
 
 
 def _taken(batch: pa.RecordBatch, rows: Rows) -> pa.RecordBatch:
-    """Return rows of a batch.
-
-    Columns of view types are cast first, because Arrow's `take` does not support view types.
-    """
+    """Return rows of a batch; columns of view types are cast, because Arrow's `take` does not support them."""
     plain = [_without_view(column) for column in batch.columns]
     return pa.RecordBatch.from_arrays(plain, names=batch.schema.names).take(pa.array(rows))
 
@@ -410,9 +400,6 @@ def _quoted(name: str) -> str:
 
 
 def _between(rows: Rows, start: int, end: int) -> Rows:
-    """Return the row numbers between `start` and `end` (exclusive), counted from `start`.
-
-    `rows` are ascending row numbers. `start` is subtracted from each returned number.
-    """
+    """Return the numbers in `rows` from `start` to before `end`, minus `start`; `rows` are ascending."""
     low, high = np.searchsorted(rows, (start, end))
     return rows[low:high] - start

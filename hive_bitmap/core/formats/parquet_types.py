@@ -1,10 +1,10 @@
-"""The types that Arrow and Spark read alike from Parquet files.
+"""Decide which columns of Parquet files Arrow reads like Spark, by their types.
 
 The module holds an allowlist of pairs (stored kind, table type), with conditions. Spark 4 reads each of these pairs
 without an error, and tests compared the values. Dates and timestamps need more care: writers with the hybrid calendar
 stored other numbers for days before 1582-10-15 and timestamps before 1900. Only the metadata of Spark's own writer
-proves which calendar was used. For the files of other writers, the session's configuration decides, so only Spark reads
-old values in such files. See `datetimeRebaseSpec` and `int96RebaseSpec` in
+proves which calendar was used. For the files of other writers, Spark decides by the session's configuration, so only
+Spark reads old values in such files. See `datetimeRebaseSpec` and `int96RebaseSpec` in
 https://github.com/apache/spark/blob/v4.0.0/sql/core/src/main/scala/org/apache/spark/sql/execution/datasources/DataSourceUtils.scala.
 """
 
@@ -24,7 +24,7 @@ from hive_bitmap.errors import Undecodable
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _TEXTS = ("string", "varchar", "char")
 
-# Stored kinds (`stored_kind`), and the table types that they may be read as.
+# For each stored kind (`stored_kind`), the table types as which Arrow reads it like Spark.
 SAFE_CONVERSIONS: Mapping[str, tuple[str, ...]] = {
     "boolean": ("boolean",),
     "int8": (*_INTEGERS, "double"),
@@ -49,7 +49,7 @@ SAFE_CONVERSIONS: Mapping[str, tuple[str, ...]] = {
 # Spark truncates values that do not fit, so whether these pairs can be read depends on the values.
 NARROWED: Mapping[str, tuple[str, ...]] = {"int16": ("tinyint",), "int32": ("tinyint", "smallint")}
 
-# Stored kinds whose statistics are ordered as Spark orders the values of these table types.
+# For each stored kind, the table types whose order in Spark is the order of the statistics.
 BOUNDED: Mapping[str, tuple[str, ...]] = {
     "int8": _INTEGERS,
     "int16": _INTEGERS[1:],
@@ -148,7 +148,8 @@ def describe(leaf: pq.ColumnSchema) -> str:
 def _decimal_conversion(leaf: pq.ColumnSchema, column: KeyColumn) -> Conversion:
     """Return how a stored decimal is read.
 
-    Raises Undecodable if the table's type has too few digits before or after the point; Spark raises an error too.
+    Raises Undecodable if the table's type has too few digits before or after the decimal point; Spark also raises an
+    error.
     """
     if column.base == "decimal":
         precision, scale = column.parameters or (10, 0)

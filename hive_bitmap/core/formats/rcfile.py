@@ -1,4 +1,4 @@
-"""RCFile layout: a unit is the row groups after one sync marker.
+"""Find the units of an RCFile: a unit has the row groups after one sync marker.
 
 A unit is identified by the offset of its marker. The row groups between the header and the first marker are a unit too,
 identified by the end of the header. Most row groups have a marker of their own; small row groups share a marker. A
@@ -22,7 +22,7 @@ from hive_bitmap.core.formats.sequencefile import between_marks
 from hive_bitmap.errors import Undecodable
 
 MAGIC = b"RCF\x01"
-FIRST_BYTES = 16  # so many bytes of a decompressed key contain its first number
+FIRST_BYTES = 16  # bytes of a decompressed key that certainly contain its first number
 
 
 def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Units]:

@@ -1,4 +1,4 @@
-"""SequenceFile layout: a unit is the records after one sync marker.
+"""Find the units of a SequenceFile: a unit has the records after one sync marker.
 
 Consecutive units form a block of the index (`formats/blocks`). A unit is identified by the position of the marker's
 escape. The records between the header and the first marker are a unit too, identified by the end of the header. A
@@ -72,9 +72,9 @@ def _records(file: ByteStream, mark: bytes, end: int) -> Iterator[tuple[int, int
 def between_marks(file: ByteStream, mark: bytes, end: int, rows_of: Callable[[int], int]) -> Iterator[tuple[int, int]]:
     """Yield the offset and the number of rows of each unit.
 
-    `mark` is the sync marker of the file. Only units that start before `end` are yielded. After the length of each
-    record or row group has been read from `file`, `rows_of` is called with this length. `rows_of` skips the record or
-    row group, and returns its number of rows.
+    `mark` is the sync marker of the file. Only units that start before `end` are yielded. `rows_of` is called for each
+    record or row group, with the length that was read from `file`; it skips the record or row group in `file`, and
+    returns its number of rows.
     """
     position, rows = file.position, 0
     while not file.at_end():

@@ -1,4 +1,4 @@
-"""Text layout: a unit is a line.
+"""Find the units of a text file, which are its lines.
 
 A line is identified by the position of its first byte. Lines end at \\n, \\r or \\r\\n, as in Hadoop. Hadoop's rule is
 `readDefaultLine` in
@@ -40,7 +40,7 @@ def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Un
     if start < end:
         yield _lines(np.array([start], np.int64))
     for at in range(start, end, CHUNK_BYTES):
-        data = source.read_at(min(CHUNK_BYTES + 1, end - at), at)  # one byte more, since a \n may follow a \r
+        data = source.read_at(min(CHUNK_BYTES + 1, end - at), at)  # one byte more, because a \n may follow a \r
         starts = at + _line_ends(np.frombuffer(data, np.uint8), CHUNK_BYTES)
         yield _lines(starts[starts < end])
 
@@ -48,8 +48,8 @@ def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Un
 def _line_ends(data: np.ndarray[tuple[int], np.dtype[np.uint8]], count: int) -> Longs:
     """Return the positions after the line ends in the first `count` bytes.
 
-    The positions are ascending. `data` has one byte more than `count`, unless the file ends there: the last of the
-    `count` bytes may be a \\r, and a \\n after it belongs to the same line end.
+    The positions are ascending. `data` has one byte more than `count`, unless the file ends there, because a \\n after
+    a \\r in the last of the `count` bytes belongs to the same line end.
     """
     head = data[:count]
     ends = head == _NEW_LINE
@@ -63,7 +63,7 @@ def _line_ends(data: np.ndarray[tuple[int], np.dtype[np.uint8]], count: int) -> 
 
 def _count(chunks: Iterator[bytes]) -> int:
     """Return the number of lines in these chunks of a text."""
-    ended, waiting = 0, b""  # the last byte is examined together with the byte after it
+    ended, waiting = 0, b""  # the last byte of a chunk waits for the first byte of the next chunk
     for chunk in chunks:
         data = waiting + chunk
         ended += len(_line_ends(np.frombuffer(data, np.uint8), max(len(data) - 1, 0)))

@@ -1,4 +1,4 @@
-"""The grammar of index statements, in Hive's and openLooKeng's dialects.
+"""Parse index statements in Hive's and openLooKeng's dialects.
 
 `parse` parses text to the values in `statements`. `script` splits scripts into statements.
 """

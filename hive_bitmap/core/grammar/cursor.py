@@ -1,4 +1,4 @@
-"""The token stream of an index statement, for parsing by recursive descent."""
+"""Read the tokens of an index statement, for parsing by recursive descent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Cursor(Tokens):
             raise InvalidStatement(f"{place}expected one statement, got {len(parts)}")
         try:
             super().__init__(parts[0].in_place)
-        except InvalidPredicate as e:  # `split` and this lexer differ on what closes a quote or comment
+        except InvalidPredicate as e:  # `split` and this lexer have different rules for the end of a quote or comment
             raise InvalidStatement(str(e)) from e
 
     def expect(self, *words: str) -> None:
@@ -52,7 +52,7 @@ class Cursor(Tokens):
     def end(self, *expected: str) -> None:
         """Require the end of the statement.
 
-        `expected` are the clauses that could follow here. The error names these clauses.
+        `expected` are the clauses that could follow here, which the error names.
         """
         if self.token.kind != "end":
             raise self.mismatch(*expected, "the end")
@@ -88,10 +88,7 @@ class Cursor(Tokens):
         return TableName(*reversed(parts))
 
     def is_foreign(self, table: TableName) -> bool:
-        """Return whether a table cannot have indexes.
-
-        Spark then runs the statement.
-        """
+        """Return whether a table cannot have indexes, so that Spark must run the statement."""
         return not self._is_indexable(table)
 
     def string(self, *, escapes: bool = True) -> str:
@@ -127,12 +124,12 @@ class Cursor(Tokens):
         return self.name()
 
     def next_is_call(self) -> bool:
-        """Whether a name and an opening bracket come next."""
+        """Return whether a name and an opening bracket come next."""
         following = self.tokens[self.at + 1 : self.at + 2]
         return self.token.kind in ("word", "name") and [token.key for token in following] == ["("]
 
     def items(self, item: Callable[[], _Item]) -> tuple[_Item, ...]:
-        """Consume a list in parentheses, of one or more items that `item` consumes."""
+        """Consume a list of one or more items in parentheses; `item` consumes an item."""
         self.expect("(")
         consumed = [item()]
         while self.accept(","):

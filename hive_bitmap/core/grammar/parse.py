@@ -32,11 +32,11 @@ DATABASE_WORDS = ("DATABASE", "SCHEMA", "NAMESPACE")
 
 
 def parse(text: str, is_indexable: Callable[[TableName], bool] = TableName.is_own) -> Statement | None:
-    """Parse an index statement; None for any other statement, which Spark parses.
+    """Parse an index statement; return None for any other statement, which Spark parses.
 
     `is_indexable` says whether a table may have indexes; by default, tables of the session's own catalog may.
 
-    DROP TABLE and DROP DATABASE with CASCADE count as index statements, because these statements drop indexes. Raises
+    Index statements include DROP TABLE, and DROP DATABASE with CASCADE, because they drop indexes. Raises
     InvalidStatement, with line and column, for a malformed statement. Raises Unsupported, InvalidProperty or NotFound
     for an index type or property that hive_bitmap does not have.
 
@@ -179,9 +179,9 @@ def _drop_table(cursor_after: Callable[..., Cursor]) -> DropTable | None:
 def _drop_database(cursor_after: Callable[..., Cursor], word: str) -> DropDatabase | None:
     """Parse a statement that begins with DROP DATABASE or DROP SCHEMA.
 
-    Return None if the statement does not end with CASCADE: then Spark drops only an empty database. Also return None
-    for a malformed statement, and for a database in another catalog. `cursor_after` takes the first words of the
-    statement, and returns a cursor at the next word. `word` is DATABASE or SCHEMA.
+    Return None if the statement does not end with CASCADE, because Spark then drops only an empty database. Also return
+    None for a malformed statement, and for a database in another catalog. `cursor_after` takes the first words of the
+    statement, and returns a cursor at the next word. `word` is one of DATABASE_WORDS.
     """
     try:
         cursor = cursor_after("DROP", word)

@@ -1,7 +1,7 @@
-"""Index statements as values, the same for Hive's and openLooKeng's dialects.
+"""Define index statements as values, the same for Hive's and openLooKeng's dialects.
 
-Names of indexes are in lower case, as in Hive and in openLooKeng. A statement without a table means the only index with
-the given name in the current database.
+Names of indexes are in lower case, as in Hive and in openLooKeng. A statement without a table is about the only index
+with the given name in the current database.
 """
 
 from __future__ import annotations
@@ -42,10 +42,7 @@ class TableName:
 
     @property
     def sql_name(self) -> str:
-        """The quoted name for Spark SQL.
-
-        Statements have several names for the session's own catalog. In the result, this catalog has Spark's name.
-        """
+        """The quoted name for Spark SQL, with Spark's name for the session's own catalog."""
         catalog = self.catalog if self.foreign or not self.catalog else SESSION_CATALOG
         return ".".join(quote(part) for part in (catalog, self.database, self.name) if part)
 
@@ -105,7 +102,7 @@ class RebuildIndex:
 
 @dataclass(frozen=True)
 class RefreshIndex:
-    """REFRESH INDEX, which rebuilds only partitions whose files have changed."""
+    """REFRESH INDEX, which indexes new and changed files."""
 
     name: str
     table: TableName

@@ -18,7 +18,7 @@ from hive_bitmap.core.stores.options import OF_HADOOP
 from hive_bitmap.core.table_info import ICEBERG, Table
 from hive_bitmap.errors import Unsupported
 
-FOREIGN = {  # formats whose folders may hold files without current rows: the table property that marks them
+FOREIGN = {  # formats whose folders may hold files without current rows, and the table property of each format
     "iceberg": ("table_type", "iceberg"),
     "delta": ("spark.sql.sources.provider", "delta"),
     "hudi": ("spark.sql.sources.provider", "hudi"),
@@ -38,11 +38,11 @@ OF_ICEBERG = re.compile(  # options of a query that affect how Iceberg reads, bu
     r"|as-of-timestamp|snapshot_id|as_of_timestamp",
     re.IGNORECASE,
 )
-OF_QUERIES = ("mergeschema", "partitionoverwritemode")  # Spark adds them; the schema is that of the metastore anyway
-OF_FORMATS = ("orc.", "parquet.")  # prefixes of the properties of Hive tables that Spark takes as options too
+OF_QUERIES = ("mergeschema", "partitionoverwritemode")  # options that Spark adds, and that do not change what is read
+OF_FORMATS = ("orc.", "parquet.")  # prefixes of properties of Hive tables that Spark also takes as options
 STREAM_LOG = "_spark_metadata"  # the folder where a stream of Spark logs its output files
 ORC_BY_POSITION = "orc.force.positional.evolution"
-SETTINGS = {  # with any other value, the session may read other files, columns or values than this package
+SETTINGS = {  # values of session settings with which Spark certainly reads the same files, columns and values as we do
     "spark.sql.caseSensitive": "false",
     "spark.sql.hive.manageFilesourcePartitions": "true",
     "spark.sql.hive.convertMetastoreParquet": "true",
@@ -112,20 +112,16 @@ def format_of(table: Table) -> str:
 
 
 def require_plain_options(table: Table) -> None:
-    """Require that the options of a table let queries use an index.
-
-    Raise Unsupported if an option keeps all queries from using an index.
-    """
+    """Raise Unsupported if an option of a table keeps all queries from using an index."""
     why = None if serde.read_properties(table) else why_option_unsupported(table)
     if why is not None:
         raise Unsupported(f"{why}, so no query of table {table.full_name} would use its index")
 
 
 def why_unsupported(settings: Mapping[str, str], table: Table) -> str | None:
-    """Return which session setting may change what Spark reads from a table.
+    """Return which session setting or table option may change what Spark reads from a table.
 
-    The result is a sentence, and may also name an option of the table. It is None if this package reads what Spark
-    reads.
+    The result is a clause such as "spark.sql.caseSensitive is true"; None if this package reads the same as Spark.
     """
     for name, value in settings.items():
         if SETTINGS.get(name.removeprefix(OF_HADOOP), value).lower() != value.lower():
@@ -138,19 +134,16 @@ def why_unsupported(settings: Mapping[str, str], table: Table) -> str | None:
 
 
 def why_option_unsupported(table: Table) -> str | None:
-    """Return which option or property of the table may change what is read.
-
-    The result is a sentence; None without such an option or property.
-    """
+    """Return a sentence with an option or property of the table that may change what is read; None without one."""
     options = {*table.options, *(key for key in table.properties if key.lower().startswith(OF_FORMATS))}
     odd = sorted(key for key in options if not HARMLESS_OPTIONS.fullmatch(key))
     return f"table option {odd[0]!r} may change what is read" if odd else None
 
 
 def why_query_unsupported(options: Iterable[str], table: Table) -> str | None:
-    """Return which reader option of a query may change what the query reads.
+    """Return a sentence with a reader option of a query that may change what is read; None without one.
 
-    Return None without such an option. `options` are the names of the options.
+    `options` are the names of the options.
     """
     if table.lake is not None and table.lake.kind == ICEBERG:
         odd = sorted(name for name in options if not OF_ICEBERG.fullmatch(name))
@@ -173,16 +166,13 @@ def files_in(table: Table, folders: Sequence[str]) -> list[tuple[FileStatus, ...
 
 
 def require_no_stream(table: Table) -> None:
-    """Raise Unsupported for a table that a stream has written.
-
-    The log of the stream names the files to read.
-    """
+    """Raise Unsupported for a table that a stream has written, because the stream's log lists the files to read."""
     if stores.exists(f"{table.location}/{STREAM_LOG}"):
         raise Unsupported(why_stream(table.location))
 
 
 def why_stream(folder: str) -> str:
-    """Return a sentence that says why a folder with the output of a stream is not indexed."""
+    """Say why a folder with the output of a stream is not indexed."""
     return f"a stream of Spark writes into {folder}: only the files that {STREAM_LOG} names hold its rows"
 
 

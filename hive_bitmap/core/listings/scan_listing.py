@@ -21,11 +21,11 @@ from hive_bitmap.core.selecting.lookup_units import DeletedRows, Place
 from hive_bitmap.core.stores import IMMUTABLE, WITH_DELETES, FileStatus
 from hive_bitmap.core.table_info import Table, Values
 
-FILE_BYTES = 300  # memory of a FileStatus and its places, without its path
+FILE_BYTES = 300  # memory of a FileStatus and of the references to it, without its path
 PARTITION_BYTES = 400
 _ESCAPED = re.compile(r"\\(.)")
 _CHARACTERS = {"t": "\t", "n": "\n", "r": "\r"}
-_OF_LOG = "log"  # the last field of a file that a log lists and that has no deleted rows
+_OF_LOG = "log"  # the last field of a file that is listed by a log and has no deleted rows
 Partition = tuple[Values, tuple[FileStatus, ...]]
 _deleted: Cache[tuple[str, str], DeletedRows] = Cache("deleted rows", lambda deleted: deleted.rows.nbytes)
 
@@ -34,10 +34,10 @@ _deleted: Cache[tuple[str, str], DeletedRows] = Cache("deleted rows", lambda del
 class ScanListing:
     """The partitions that Spark reads, with their files.
 
-    The values of a partition are text. `deletes` maps the path of each file with deleted rows to a version of the
+    The values of a partition are texts. `deletes` maps the path of each file with deleted rows to a version of the
     deletes, or to "" if only Spark's reader can find the deleted rows. Spark's reader skips deleted rows, but an index
-    still has the deleted rows, so a count by an index must subtract them. With `of_log`, the table's log lists the
-    files, which are never written again.
+    still has them, so a count by an index must subtract them. With `of_log`, the table's log lists the files, which are
+    never written again.
     """
 
     partitions: tuple[Partition, ...]
@@ -53,7 +53,7 @@ class ScanListing:
 
     @cached_property
     def without_empty(self) -> tuple[Partition, ...]:
-        """The partitions with their nonempty files. No index has empty files."""
+        """The partitions with their nonempty files; indexes have no empty files."""
         return tuple((values, tuple(file for file in files if file.size)) for values, files in self.partitions)
 
     @cached_property
@@ -88,16 +88,15 @@ class ScanListing:
         )
 
     def table(self, base: Table) -> Table:
-        """Return the table `base` with the partitioning that this listing has.
+        """Return the table `base`, partitioned like this listing.
 
-        If the table's log lists files with partition values, the result is a partitioned table. Otherwise, the result
-        is `base` unchanged.
+        If the table's log lists files with partition values, the result is a partitioned table; otherwise it is `base`.
         """
         return base.by_partitions() if self.of_log and any(values for values, _ in self.partitions) else base
 
     @cached_property
     def files(self) -> tuple[FileStatus, ...]:
-        """The files of all partitions, in the order of their numbers."""
+        """The files of all partitions, in the order of their `numbers`."""
         return tuple(file for _, files in self.partitions for file in files)
 
     @cached_property
@@ -129,7 +128,7 @@ def parse(text: str) -> ScanListing:
                 deletes |= {path: _text(log_fields[1])} if log_fields != [_OF_LOG] else {}
                 partitions[-1][1].append(FileStatus(path, size, modified, IMMUTABLE))
                 continue
-            # a store with tags shows parts of a second in listings only, so fingerprints have whole seconds
+            # A store with tags shows fractions of a second only in listings, so fingerprints have whole seconds.
             rounded = modified - modified % 1000 if stores.has_tags(path) else modified
             partitions[-1][1].append(FileStatus(path, size, rounded, ""))
     listed = tuple((values, tuple(files)) for values, files in partitions)
@@ -137,10 +136,10 @@ def parse(text: str) -> ScanListing:
 
 
 def as_now(listing: ScanListing) -> ScanListing | None:
-    """Return a listing of the same files with current sizes and times.
+    """Return a listing of the same files with their current sizes and times; None if a file no longer exists.
 
-    Return None if a file is gone. Files in a log never change, so a listing of a log is returned unchanged: the planned
-    files are read even if the log has other files by now.
+    Files in a log never change, so a listing of a log is returned unchanged: the planned files are read even if the
+    current log lists other files.
     """
     if listing.of_log:
         return listing
@@ -159,7 +158,8 @@ def deleted_rows(
 
     `versions` maps the path of each of these files to the version of its deletes (see `ScanListing.deletes`). `listing`
     has the files. `ask` takes the numbers of files as a JSON array and returns the text described in `DeletedRows.text`
-    of Java. A file is missing from the result if Spark cannot list its deleted rows, or only with too much memory.
+    of Java. A file is missing from the result if Spark cannot list its deleted rows, or they would take too much
+    memory.
     """
     deleted = {path: rows for path, version in versions.items() if (rows := _deleted.get((path, version))) is not None}
     missing = [path for path in versions if path not in deleted]

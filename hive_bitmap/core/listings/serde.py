@@ -16,7 +16,7 @@ from hive_bitmap.core.stores.options import OF_HADOOP
 from hive_bitmap.core.table_info import Partition, Table
 from hive_bitmap.errors import Unsupported
 
-REFUSED = {  # table properties that are supported with one value only: (value, the problem with any other value)
+REFUSED = {  # table properties with a single supported value: (value, the problem with other values)
     "skip.header.line.count": ("0", "Hive skips lines that Spark reads as rows"),
     "skip.footer.line.count": ("0", "Hive skips lines that Spark reads as rows"),
     "line.delim": ("\n", "its lines do not end as Hadoop's do"),
@@ -79,7 +79,7 @@ def require_same_properties(table: Table, partitions: Iterable[Partition]) -> No
 
 
 def why_unsupported(settings: Mapping[str, str]) -> str | None:
-    """Return which setting may change the files or values that are read; None without such a setting."""
+    """Return a clause with a setting that may change the files or values that are read; None without one."""
     for name, value in sorted(settings.items()):
         if DOUBTFUL_SETTINGS.fullmatch(name.removeprefix(OF_HADOOP)) and value.lower() != "false":
             return f"{name} is {value}"
@@ -89,8 +89,8 @@ def why_unsupported(settings: Mapping[str, str]) -> str | None:
 def files(folder: str, listing: Listing | None) -> list[FileStatus]:
     """Return the visible, nonempty files of a listed folder, sorted by path.
 
-    Raises Unsupported for a missing folder (`listing` is None), and for a folder with subfolders: some readers fail,
-    and other readers also read the subfolders.
+    Raises Unsupported for a missing folder (`listing` is None), and for a folder with subfolders, at which some readers
+    fail and which other readers read, too.
     """
     if listing is None:
         raise Unsupported(f"partition folder {folder} is missing; Spark cannot read this table either")

@@ -1,4 +1,4 @@
-"""The grammar of conditions in SQL texts, and a table of its dialects.
+"""Parse conditions in SQL texts, in several dialects.
 
     condition: conjunction [OR conjunction ..]
     conjunction: term [AND term ..]
@@ -30,18 +30,18 @@ class Dialect:
 
     negations: tuple[str, ...] = ("NOT",)
     comparisons: tuple[str, ...] = ("=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">=")
-    states: tuple[str, ...] = ()  # the words after IS [NOT], beside NULL
+    states: tuple[str, ...] = ()  # words that may follow IS [NOT], besides NULL
     has_distinct: bool = False  # IS [NOT] DISTINCT FROM
     has_like: bool = False
     constants: tuple[str, ...] = ("TRUE", "FALSE", "NULL")
-    types: tuple[str, ...] = ("DATE",)  # the words before a string, as in DATE '2020-01-01'
-    most_depth: int = sys.maxsize  # of nested parentheses
+    types: tuple[str, ...] = ("DATE",)  # words that may precede a string, as in DATE '2020-01-01'
+    most_depth: int = sys.maxsize  # most nested parentheses
 
 
-# The WHERE of an index, as its properties have it: Spark's SQL, without what the settings of a session may change.
+# The WHERE in the properties of an index: Spark's SQL, without syntax that settings of a session may change.
 STORED = Dialect(
     types=("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"),
-    most_depth=150,  # more than in statements: `partition_conditions.without` adds parentheses
+    most_depth=150,  # more than in statements, because `partition_conditions.without` adds parentheses
 )
 # The WHERE of an index statement.
 OPENLOOKENG = Dialect(constants=("TRUE", "FALSE"), types=("DATE", "TIMESTAMP"), most_depth=50)
@@ -57,11 +57,11 @@ QUERY = Dialect(
 
 @dataclass
 class Group(Generic[_Node]):
-    """An open parenthesis: an OR of ANDs, as read so far.
+    """A condition in parentheses that is being read: an OR of ANDs.
 
-    `start` is the number of the parenthesis among the tokens, and `depth` the number of open parentheses up to this
-    one. `negations` is the number of NOTs before the parenthesis. `negated` says whether the terms of the group are
-    negated, by these NOTs and the NOTs before outer groups. `alternatives` has the terms of each AND.
+    `start` is the position of the opening parenthesis among the tokens, and `depth` the number of open parentheses,
+    including this one. `negations` is the number of NOTs before the parenthesis. `negated` says whether the terms of
+    the group are negated, by these NOTs and the NOTs before outer groups. `alternatives` has the terms of each AND.
     """
 
     start: int = 0
@@ -72,7 +72,7 @@ class Group(Generic[_Node]):
 
 
 class Grammar(ABC, Generic[_Node, _Column]):
-    """Read a condition from tokens."""
+    """A parser that reads a condition from tokens."""
 
     dialect: ClassVar[Dialect]
 
@@ -200,10 +200,7 @@ class Grammar(ABC, Generic[_Node, _Column]):
         return self.string()
 
     def string(self) -> str:
-        """Read a string that is the same in every session.
-
-        Such a string is in single quotes, without a backslash.
-        """
+        """Read a string in single quotes without a backslash, which has the same value in every session."""
         token = self.tokens.token
         if token.kind != "string" or token.text[0] != "'" or "\\" in token.text:
             self.unsupported()

@@ -1,10 +1,10 @@
-"""The nodes of a predicate, a tree of conditions.
+"""Define the nodes of a predicate, which is a tree of conditions.
 
 A node stands for *the rows where it is TRUE*. There is no node for NOT: the parser pushes NOT down to the leaves by
 SQL's three-valued logic. So AND is intersection and OR is union. No set of rows is complemented, because a complement
-would contain the rows where the condition is NULL. Constant(None) is SQL's NULL, which is TRUE for no row, and is not
-TRUE either if it is negated. A leaf tests one column. Unknown is a condition that only Spark can evaluate, row by row.
-Implied is such a condition from which the test of a key follows.
+would contain the rows where the condition is NULL. Constant(None) is SQL's NULL, which is TRUE for no row, even when it
+is negated. A leaf tests one column. Unknown is a condition that only Spark can evaluate, row by row. Implied is a
+condition that only Spark can evaluate, but that implies the test of a key.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class SparkLeaf:
     """A condition on one column that Spark evaluates on the keys.
 
     The condition is deterministic. Spark evaluates the condition over the distinct keys of the column, including NULL.
-    If Spark raises an error, or the result is not a boolean, any row may match. `text` is the SQL of the condition. In
-    `text`, the column has no table name.
+    If Spark raises an error, or the result is not a boolean, any row may match. `text` is the SQL of the condition,
+    without a table name before the column.
     """
 
     text: str
@@ -88,10 +88,7 @@ class In:
 
     @cached_property
     def sorted_values(self) -> tuple[Value, ...]:
-        """The values in ascending order.
-
-        The sorted values are cached, because each row group of a shard is compared with these values.
-        """
+        """The values in ascending order, cached because each row group of a shard is compared with them."""
         return tuple(sorted(self.values))
 
 
@@ -152,7 +149,7 @@ def conjunction(children: Iterable[Predicate]) -> Predicate:
     never = [part for part in parts if part in (FALSE, NULL)]
     if never:
         return FALSE if FALSE in never else NULL
-    # these leaves reject NULL, so IS NOT NULL beside them is redundant
+    # These leaves are not TRUE for NULL, so IS NOT NULL beside them is redundant.
     not_null = {part.column for part in parts if isinstance(part, (Compare, In, Prefix))}
     needed = [p for p in parts if p != TRUE and not (isinstance(p, IsNull) and p.negated and p.column in not_null)]
     return _combined(And, dict.fromkeys(needed), TRUE)
@@ -227,7 +224,7 @@ def leaves_of(predicate: Predicate) -> Iterator[Leaf | SparkLeaf | Implied | Unk
 
 
 def depth_of(predicate: Predicate) -> int:
-    """Return how often AND and OR alternate in the deepest branch."""
+    """Return the number of AND and OR nodes in the deepest branch."""
     depth, level = 0, [predicate]
     while level := [child for node in level if isinstance(node, (And, Or)) for child in node.children]:
         depth += 1
@@ -243,10 +240,7 @@ def columns_of(predicate: Predicate) -> set[str]:
 
 
 def only_column(predicate: Predicate) -> str | None:
-    """Return the only column that the leaves test, in lower case.
-
-    Returns None if the leaves test several columns, or if a leaf tests no column.
-    """
+    """Return the only column that the leaves test, in lower case; None if they test several columns or a leaf none."""
     columns = {None if isinstance(leaf, (Unknown, Constant)) else leaf.column.lower() for leaf in leaves_of(predicate)}
     return columns.pop() if len(columns) == 1 else None
 
@@ -254,8 +248,8 @@ def only_column(predicate: Predicate) -> str | None:
 def by_column(kind: type[And] | type[Or], children: Sequence[Predicate]) -> list[Predicate]:
     """Combine children of a node that test the same column.
 
-    Each such group of `children` becomes one child. `kind` is the class of the node, And or Or. After this, the index
-    of a column is looked up only once for the node. Children that test several columns stay as they are.
+    Each such group of `children` becomes one child, so that the index of a column is looked up only once for the node.
+    `kind` is the class of the node, And or Or. Children that test several columns are returned unchanged.
     """
     single: dict[str, list[Predicate]] = {}
     mixed: list[Predicate] = []

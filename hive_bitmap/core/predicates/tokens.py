@@ -3,8 +3,8 @@
 The tokens are then read one by one. The rules are in
 https://github.com/apache/spark/blob/v4.0.0/sql/api/src/main/antlr4/org/apache/spark/sql/catalyst/parser/SqlBaseLexer.g4.
 A general SQL tokenizer is not used, because it differs in ways that change the boolean structure: `show = 1 AND b = 2`
-(SHOW as the begin of a statement), `-- x \\` (a comment that goes on in the next line), `a !> 5`. If the session's
-settings or the version of Spark decide how to split a text, its tokens end with a token of kind `ambiguous`.
+(SHOW as the beginning of a statement), `-- x \\` (a comment that continues in the next line), `a !> 5`. If the way to
+split a text depends on the session's settings or the version of Spark, the last token has the kind `ambiguous`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ class Token(NamedTuple):
     """A token of a predicate.
 
     `kind` is word, name (in backquotes, or after a dot), number, string, raw (a string such as r'a' or x'0f'), symbol
-    or ambiguous. `start` is the offset of the token in the text. `key` is the text in upper case for words and symbols,
-    and "" for other kinds.
+    or ambiguous. `start` is the offset of the token in the text.
     """
 
     kind: str
@@ -68,7 +67,7 @@ class Tokens:
 
     @property
     def token(self) -> Token:
-        """The next token; of kind `end` at the end of the text."""
+        """The next token; a token of kind `end` at the end of the text."""
         return self.tokens[self.at] if self.at < len(self.tokens) else _END
 
     @property
@@ -77,7 +76,7 @@ class Tokens:
         return len(self.text) if self.token is _END else self.token.start
 
     def next_is(self, *words: str) -> bool:
-        """Whether these words or symbols come next, in this order."""
+        """Return whether these words or symbols come next, in this order."""
         return [token.key for token in self.tokens[self.at : self.at + len(words)]] == [*words]
 
     def accept(self, *words: str) -> bool:
@@ -128,7 +127,7 @@ def _token(match: re.Match[str], before: list[Token]) -> Token:
 
 
 def key_text(text: str) -> KeyText | None:
-    """Return an expression with a name; None for other texts.
+    """Split `expression AS name` into the expression and the name; return None for other texts.
 
     >>> key_text("date_trunc('HOUR', ts) AS Hour")
     KeyText(sql="date_trunc('HOUR', ts)", alias='hour')

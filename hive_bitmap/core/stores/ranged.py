@@ -1,4 +1,4 @@
-"""Read files by range requests, few large ones instead of many small ones."""
+"""Read files by a few large range requests instead of many small ones."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from bisect import bisect_right
 from collections.abc import Callable
 from threading import Lock
 
-AHEAD = 1 << 20  # least size of a request: sending so many bytes takes about as long as the latency of a request
-TAIL = 1 << 18  # bytes at the end of a file that the first request reads, since they hold the footer
-MOST_BUFFERED = 64 << 20  # most bytes to buffer of each open file
+AHEAD = 1 << 20  # least bytes of a request; their transfer takes about as long as the latency of a request
+TAIL = 1 << 18  # bytes at the end of a file that the first request reads, because they hold the footer
+MOST_BUFFERED = 64 << 20  # most buffered bytes of each open file
 
 Read = Callable[[int, int], bytes]
 
