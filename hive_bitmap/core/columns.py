@@ -30,7 +30,7 @@ class Column:
 
 @dataclass(frozen=True)
 class KeyText:
-    """The text of an expression that a new index shall have as a key, and the name of the key."""
+    """An expression in a statement that defines a key of an index, and the name of the key."""
 
     sql: str
     alias: str

@@ -56,9 +56,9 @@ def ahead(items: Iterator[Item], pool: ThreadPoolExecutor) -> Iterator[Item]:
         return pool.submit(copy_context().run, lambda: list(islice(items, 1)))
 
     waiting = following()
-    while found := waiting.result():
+    while following_items := waiting.result():
         waiting = following()
-        yield found[0]
+        yield following_items[0]
 
 
 def batches(items: Iterable[Item], weight: Callable[[Item], float], most: int, heaviest: float) -> Iterator[list[Item]]:

@@ -48,7 +48,7 @@ def first_groups(merged: Iterable[pa.Table], top: Top, field: pa.Field) -> pa.Ta
     in addition the group of NULL if there is one. The columns of the result are `field` (the key) and COUNT.
     """
     schema = pa.schema([field, (COUNT, pa.int64())])
-    held, nulls, worst = schema.empty_table(), schema.empty_table(), None
+    candidates, nulls, worst = schema.empty_table(), schema.empty_table(), None
     for table in merged:
         table = table.cast(schema)
         if not table[0][0].is_valid:
@@ -56,16 +56,16 @@ def first_groups(merged: Iterable[pa.Table], top: Top, field: pa.Field) -> pa.Ta
             continue
         if worst is not None:
             table = table.filter((pc.greater_equal if top.first == "most" else pc.less_equal)(table[COUNT], worst))
-        held = pa.concat_tables([held, table])
-        if held.num_rows > HELD_ROWS + 2 * top.rows:
-            held, worst = _cut(held, top)
-    return pa.concat_tables([_cut(held, top)[0], nulls])
+        candidates = pa.concat_tables([candidates, table])
+        if candidates.num_rows > HELD_ROWS + 2 * top.rows:
+            candidates, worst = _cut(candidates, top)
+    return pa.concat_tables([_cut(candidates, top)[0], nulls])
 
 
 def _cut(groups: pa.Table, top: Top) -> tuple[pa.Table, int | None]:
-    """Leave out groups that cannot be among the groups that `top` asks for.
+    """Remove groups that `top` certainly does not ask for.
 
-    Return the other groups, and the number of rows that the last of these groups has. Return None for this number if
+    Return the remaining groups, and the number of rows of the last group that `top` asks for. This number is None if
     there are fewer groups than needed.
     """
     if groups.num_rows < top.rows or not top.rows:
@@ -77,8 +77,8 @@ def _cut(groups: pa.Table, top: Top) -> tuple[pa.Table, int | None]:
         keys = groups[0].take(pa.array(ties)).combine_chunks()
         order = "ascending" if top.ties == "smallest" else "descending"
         ties = ties[pc.array_sort_indices(keys, order=order).to_numpy()]
-    kept = np.concatenate([np.flatnonzero(counts > worst), ties[: top.rows]])
-    return groups.take(pa.array(kept)), worst if top.first == "most" else -worst
+    positions = np.concatenate([np.flatnonzero(counts > worst), ties[: top.rows]])
+    return groups.take(pa.array(positions)), worst if top.first == "most" else -worst
 
 
 def first_by_sum(merged: Iterable[pa.Table], top: Top, field: pa.Field, aggregates: Sequence[Aggregate]) -> pa.Table:
@@ -91,7 +91,7 @@ def first_by_sum(merged: Iterable[pa.Table], top: Top, field: pa.Field, aggregat
     schema = pa.schema([field, (COUNT, pa.int64()), *(aggregate.field for aggregate in aggregates)])
     sums = [aggregate for aggregate in aggregates if aggregate.function == "sum"]
     [by] = [a.field.name for a in sums if a.column is not None and a.column.name.lower() == top.sum.lower()]
-    held = unsummed = null_key = schema.empty_table()
+    candidates = unsummed = null_key = schema.empty_table()
     worst: pa.Scalar | None = None
     largest: dict[Aggregate, tuple[pa.Scalar, pa.Table]] = {}
     for table in merged:
@@ -110,11 +110,11 @@ def first_by_sum(merged: Iterable[pa.Table], top: Top, field: pa.Field, aggregat
         table = table.filter(has_sum)
         if worst is not None:
             table = table.filter((pc.greater_equal if top.first == "most" else pc.less_equal)(table[by], worst))
-        held = pa.concat_tables([held, table])
-        if held.num_rows > HELD_ROWS + 2 * top.rows:
-            held = _first(held, top, by)
-            worst = held[by][-1] if held.num_rows else None
-    groups = pa.concat_tables([_first(held, top, by), unsummed, null_key])
+        candidates = pa.concat_tables([candidates, table])
+        if candidates.num_rows > HELD_ROWS + 2 * top.rows:
+            candidates = _first(candidates, top, by)
+            worst = candidates[by][-1] if candidates.num_rows else None
+    groups = pa.concat_tables([_first(candidates, top, by), unsummed, null_key])
     for _, group in largest.values():
         if not pc.is_in(group[0], value_set=groups[0].combine_chunks())[0].as_py():
             groups = pa.concat_tables([groups, group])

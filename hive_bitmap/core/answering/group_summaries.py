@@ -64,8 +64,11 @@ def is_summarized(lookups: Sequence[Lookup], keys: Sequence[str], needed: GroupS
             return False
     if len({lookup.unit.parts[key].index for lookup in lookups for key in keys}) > 1:
         return False
-    held = [lookup.unit.parts[keys[0]] for lookup in lookups]
-    if sum(len(part.shards) for part in held) > MOST_SHARDS or sum(part.entries for part in held) > MOST_PAIRS:
+    index_parts = [lookup.unit.parts[keys[0]] for lookup in lookups]
+    if (
+        sum(len(part.shards) for part in index_parts) > MOST_SHARDS
+        or sum(part.entries for part in index_parts) > MOST_PAIRS
+    ):
         return False
     try:
         return _first(lookups, needed) is not None and distinct_keys(lookups, keys) > FEW_KEYS
@@ -162,12 +165,12 @@ def _added(sums: Sequence[pa.Table]) -> pa.Table:
 def _rows(sums: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return up to three rows for each group: for its smallest key, its largest key and NULL."""
     one, zero = pa.scalar(1, pa.int64()), pa.scalar(0, pa.int64())
-    many = pc.greater(sums[DISTINCT], one)
-    low = [sums[_GROUP], sums[_LOW], pc.subtract(sums[COUNT], pc.if_else(many, one, zero)),
-           pc.subtract(sums[DISTINCT], pc.if_else(many, one, zero))]  # fmt: skip
+    has_several = pc.greater(sums[DISTINCT], one)
+    low = [sums[_GROUP], sums[_LOW], pc.subtract(sums[COUNT], pc.if_else(has_several, one, zero)),
+           pc.subtract(sums[DISTINCT], pc.if_else(has_several, one, zero))]  # fmt: skip
     ones = pa.chunked_array([pa.array(np.ones(sums.num_rows, np.int64))])
     high = [sums[_GROUP], sums[_HIGH], ones, ones]
     nulls = [sums[_GROUP], pa.nulls(sums.num_rows, schema.field(1).type), sums[_NULLS], pc.subtract(ones, one)]
-    chosen = (pc.greater(sums[DISTINCT], zero), many, pc.greater(sums[_NULLS], zero))
+    chosen = (pc.greater(sums[DISTINCT], zero), has_several, pc.greater(sums[_NULLS], zero))
     tables = (pa.table(columns, schema.names).cast(schema) for columns in (low, high, nulls))
     return pa.concat_tables(table.filter(rows) for table, rows in zip(tables, chosen, strict=True))

@@ -67,13 +67,13 @@ def is_merged(lookups: Sequence[Lookup], keys: Sequence[str], columns: Collectio
     parts = [lookup.unit.parts.get(key) for lookup in lookups]
     if not all(part is not None and part.counts for part in parts):
         return False
-    held = [(part.key.name, shard) for part in parts if part is not None for shard in part.shards]
+    named_shards = [(part.key.name, shard) for part in parts if part is not None for shard in part.shards]
     rows = sum(int(lookup.unit.rows.sum()) for lookup in lookups)
     is_any = top is not None and top.is_any
-    if not is_any and (len(held) > MOST_SHARDS or rows > MOST_ROWS):
+    if not is_any and (len(named_shards) > MOST_SHARDS or rows > MOST_ROWS):
         return False
     try:
-        is_sorted = is_any or all(shards.is_sorted_by(*shard, name) for name, shard in held)
+        is_sorted = is_any or all(shards.is_sorted_by(*shard, name) for name, shard in named_shards)
         return is_sorted and (distinct_keys(lookups, keys) > FEW_KEYS or is_any)
     except CorruptIndex:
         return False  # its files are read whole
@@ -146,15 +146,15 @@ def some_groups(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys
     only for the lookups that were read to the end.
     """
     field = lookups[0].unit.parts[key].key.with_name(key)
-    taken = pa.schema([field, (COUNT, pa.int64())]).empty_table()
+    groups = pa.schema([field, (COUNT, pa.int64())]).empty_table()
     for lookup in lookups:
         unit = _CountedUnit(lookup, key, matching_keys)
         for table in chain.from_iterable(map(unit.counted, unit.shards)):
-            taken = merge_counts([taken, table.cast(taken.schema)]).slice(0, rows)
-            if taken.num_rows >= rows:
-                return taken
+            groups = merge_counts([groups, table.cast(groups.schema)]).slice(0, rows)
+            if groups.num_rows >= rows:
+                return groups
         unit.require_complete()
-    return taken
+    return groups
 
 
 def merge(
@@ -358,12 +358,14 @@ def summary(merged: Iterable[pa.Table], field: pa.Field) -> pa.Table:
             rows, distinct = rows + count, distinct + len(keys)
         else:
             nulls += count
-    kept = []
+    summary_rows = []
     if distinct:
-        kept.append((low, rows - 1, distinct - 1) if distinct > 1 else (low, rows, 1))
+        summary_rows.append((low, rows - 1, distinct - 1) if distinct > 1 else (low, rows, 1))
     if distinct > 1:
-        kept.append((high, 1, 1))
+        summary_rows.append((high, 1, 1))
     if nulls:
-        kept.append((pa.scalar(None, field.type), nulls, 0))
+        summary_rows.append((pa.scalar(None, field.type), nulls, 0))
     schema = pa.schema([field, (COUNT, pa.int64()), (DISTINCT, pa.int64())])
-    return pa.table([pa.array([row[at] for row in kept], schema.types[at]) for at in range(len(schema))], schema)
+    return pa.table(
+        [pa.array([row[at] for row in summary_rows], schema.types[at]) for at in range(len(schema))], schema
+    )

@@ -71,12 +71,12 @@ def add_up(
     try:
         return _sums(lookup.unit, lookup.predicate, matching_keys, keys, aggregates, limit, groups), ()
     except _UnknownValues as e:
-        known = np.flatnonzero(~e.files).tolist()
+        known_files = np.flatnonzero(~e.files).tolist()
         left_out = tuple(file for file in files if e.files[file])
-    if not known:
+    if not known_files:
         return None, left_out
-    unit = restrict(lookup, known).unit
-    groups = None if groups is None else [groups[file] for file in known]
+    unit = restrict(lookup, known_files).unit
+    groups = None if groups is None else [groups[file] for file in known_files]
     return _sums(unit, lookup.predicate, matching_keys, keys, aggregates, limit, groups), left_out
 
 
@@ -205,7 +205,7 @@ def require_known(stored: pa.Table, aggregates: Sequence[Aggregate], rows: Longs
 
 
 def chosen_partials(rows: IndexRows, aggregates: Sequence[Aggregate]) -> pa.Table:
-    """Return the aggregates of the index rows for whose keys the predicate is TRUE."""
+    """Return the aggregates of the index rows whose key satisfies the predicate."""
     fields = [aggregate.field for aggregate in aggregates]
     return shards.stored_columns(*rows.shard, rows.group, fields).take(pa.array(rows.number[rows.true]))
 
@@ -217,7 +217,7 @@ def of_row_group(
     group: Longs | None,
     aggregates: Sequence[Aggregate],
 ) -> pa.Table:
-    """Add up the aggregates of the index rows for whose keys the predicate is TRUE.
+    """Add up the aggregates of the index rows whose key satisfies the predicate.
 
     `stored` has the aggregates of these rows (`chosen_partials`). `group` has the number of each block's group; None
     if groups of files are not added up separately.

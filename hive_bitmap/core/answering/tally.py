@@ -211,8 +211,9 @@ def merge_counts(tables: Sequence[pa.Table]) -> pa.Table:
 def grouped(rows: pa.Table, keys: Sequence[str], functions: Sequence[tuple[str, str]]) -> pa.Table:
     """Group rows by keys, and aggregate other columns.
 
-    `functions` has the name of each of these columns and an aggregate function of Arrow. The result has the columns of
-    the keys, then the aggregated columns under their own names. If there are no keys, all rows are one group.
+    `functions` has pairs: the name of a column to aggregate, and an aggregate function of Arrow. The result has the
+    columns of the keys, then the aggregated columns under their own names. If there are no keys, all rows are one
+    group.
     """
     if not keys:
         in_one = rows.append_column("", pa.array(np.zeros(rows.num_rows, np.int8)))

@@ -37,17 +37,17 @@ def expected_aggregate(aggregate: Aggregate, base: Longs, index: Longs, values: 
     return fitting(results.take(at), aggregate.field.type)
 
 
-def wrong_aggregates(aggregate: Aggregate, expected: pa.Array, found: pa.Array, stored: pa.Table) -> Longs:
+def wrong_aggregates(aggregate: Aggregate, expected: pa.Array, actual: pa.Array, stored: pa.Table) -> Longs:
     """Return the positions of the index rows with a wrong aggregate.
 
-    `stored` are the index rows. `found` has the stored value of the aggregate in each row, and `expected` the right
+    `stored` are the index rows. `actual` has the stored value of the aggregate in each row, and `expected` the right
     value. A build that cannot read a column stores NULL for all aggregates of the column, including its count. Such a
     NULL is not wrong.
     """
-    right = pc.fill_null(pc.equal(expected, found), False).to_numpy(zero_copy_only=False)
+    right = pc.fill_null(pc.equal(expected, actual), False).to_numpy(zero_copy_only=False)
     if aggregate.column is None:
         return np.flatnonzero(~right)
-    is_null = found.is_null().to_numpy(zero_copy_only=False)
+    is_null = actual.is_null().to_numpy(zero_copy_only=False)
     counts = stored[Aggregate("count", aggregate.column).field.name].combine_chunks()
     is_unknown = counts.is_null().to_numpy(zero_copy_only=False)
     both_null = is_null & expected.is_null().to_numpy(zero_copy_only=False)

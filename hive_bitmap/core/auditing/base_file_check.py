@@ -102,7 +102,7 @@ def open_base(indexed_file: RecordedFile, options: ReadOptions) -> BaseFile:
         nested = frozenset(format.nested_marks(handle, columns))
         named = {column.name: bounded_column(column.name, column.type) for column in columns}
         bounded = [column for column in columns if named[column.name] in indexed_file.bounds]
-        bounds = {named[name]: of.numbers.tolist() for name, of in format.bounds(handle, bounded).items()}
+        bounds = {named[name]: of_column.numbers.tolist() for name, of_column in format.bounds(handle, bounded).items()}
     except (FileNotFoundError, FileChanged):
         return BaseFile(indexed_file, indexed_file.blocks, STALE, problems)
     except Undecodable as e:

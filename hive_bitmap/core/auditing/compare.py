@@ -102,9 +102,9 @@ def block_aggregates(
         [column.take(pa.array(first)).cast(key.type) for column, key in zip(columns, fields, strict=True)], names
     )
     for aggregate in definition.aggregates:
-        known = aggregate.column is None or aggregate.column in aggregated
+        is_known = aggregate.column is None or aggregate.column in aggregated
         values = None if aggregate.column is None else aggregated.get(aggregate.column)
-        expected = expected_aggregate(aggregate, base, np.arange(len(first)), values) if known else None
+        expected = expected_aggregate(aggregate, base, np.arange(len(first)), values) if is_known else None
         rows = rows.append_column(
             aggregate.field, pa.nulls(len(first), aggregate.field.type) if expected is None else expected
         )
@@ -128,10 +128,12 @@ def compare_file(
     at = np.searchsorted(distinct, index)
     occurs = np.isin(index, distinct)  # other keys are reported for their blocks
     of_stored = expected.take(pa.array(at[occurs]))
-    found = stored.filter(pa.array(occurs))
+    stored_rows = stored.filter(pa.array(occurs))
     for aggregate in definition.aggregates:
         if aggregate.column not in unread:
-            _add_wrong(problems, aggregate, of_stored[aggregate.field.name].combine_chunks(), found, names, "file")
+            _add_wrong(
+                problems, aggregate, of_stored[aggregate.field.name].combine_chunks(), stored_rows, names, "file"
+            )
     return problems
 
 
@@ -236,12 +238,12 @@ def _add_wrong(
     `expected` has an item for each row of `stored`. `names` are the key columns. `place` is "block" or "file", for the
     message.
     """
-    found = stored[aggregate.field.name].combine_chunks()
-    wrong = wrong_aggregates(aggregate, expected, found, stored)
+    actual = stored[aggregate.field.name].combine_chunks()
+    wrong = wrong_aggregates(aggregate, expected, actual, stored)
     problems.add_many(
         len(wrong),
         lambda i: (
-            f"key ({_key(stored.select(names), wrong[i])}) has {aggregate} = {found[int(wrong[i])]}, "
+            f"key ({_key(stored.select(names), wrong[i])}) has {aggregate} = {actual[int(wrong[i])]}, "
             f"but its rows of the {place} have {expected[int(wrong[i])]}"
         ),
     )

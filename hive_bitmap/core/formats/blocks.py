@@ -86,8 +86,8 @@ class Bounds:
 
         There is a tuple for each block; None stands for a block with unknown bounds.
         """
-        known = [(-1, 0, 0) if block is None else block for block in blocks]
-        return cls(*np.array(known, np.int64).reshape(-1, 3).T)
+        bounds = [(-1, 0, 0) if block is None else block for block in blocks]
+        return cls(*np.array(bounds, np.int64).reshape(-1, 3).T)
 
     @property
     def numbers(self) -> Longs:

@@ -238,12 +238,14 @@ def read_rows(
         sizes = blocks(handle).rows
         for block, rows in selection:
             orc_streams.require_sound_lengths(handle.source, handle.tail, block, positions)
-            taken = reader.read(block, rows) if rows is not None and reader.pays(len(rows), sizes[block]) else None
-            if taken is None:
+            selected_rows = (
+                reader.read(block, rows) if rows is not None and reader.pays(len(rows), sizes[block]) else None
+            )
+            if selected_rows is None:
                 stripe = _stripe(handle, block, located)
-                taken = stripe if rows is None else stripe.take(pa.array(rows))
-            if taken.num_rows:
-                values = [_table_values(taken, column, at) for column, at in zip(columns, located, strict=True)]
+                selected_rows = stripe if rows is None else stripe.take(pa.array(rows))
+            if selected_rows.num_rows:
+                values = [_table_values(selected_rows, column, at) for column, at in zip(columns, located, strict=True)]
                 yield pa.RecordBatch.from_arrays(values, schema=schema)
 
 

@@ -269,7 +269,7 @@ def _require_sound_stripe(source: pa.NativeFile, tail: OrcTail, number: int, str
     wrong = Undecodable(f"the footer of stripe {number} lists streams that its columns cannot have")
     lengths = stripe.get(_INDEX_LENGTH, 0), stripe.get(_DATA_LENGTH, 0)
     fields = _stripe_footer(source, tail, stripe)
-    if sum(of == _ENCODINGS for of, _ in fields) != len(tail.kinds):
+    if sum(field == _ENCODINGS for field, _ in fields) != len(tail.kinds):
         raise wrong
     seen: set[tuple[int, int]] = set()
     bytes_of = [0, 0]  # of indexes, of data

@@ -111,7 +111,9 @@ def _tail_of(footer: bytes, codec: int) -> OrcTail:
             raise Undecodable(ORC_ENCRYPTED)
         if number == _TYPES:
             if not kinds:
-                top = tuple(column for of, some in message(value) if of == _SUBTYPES for column in _numbers(some))
+                top = tuple(
+                    column for field, subtypes in message(value) if field == _SUBTYPES for column in _numbers(subtypes)
+                )
             kinds.append(numbers_of(value).get(_KIND, 0))
         elif number == _STRIPES:
             stripes.append(numbers_of(value))

@@ -264,16 +264,15 @@ def _has_type(stored: pq.ColumnSchema, type: str) -> bool:
     return _LEAVES.get(kind) == type
 
 
-def _is_arrow_type(stored: pa.DataType, wanted: pa.DataType) -> bool:
+def _is_arrow_type(stored: pa.DataType, needed: pa.DataType) -> bool:
     """Return whether a leaf has the Arrow type that its table type needs.
 
-    `stored` is the Arrow type of the leaf, which an Arrow schema in the file may have changed. `wanted` is the needed
-    type.
+    `stored` is the Arrow type of the leaf, which an Arrow schema in the file may have changed.
     """
-    if pa.types.is_timestamp(wanted):
+    if pa.types.is_timestamp(needed):
         return pa.types.is_timestamp(stored)
     large = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
-    return stored in (wanted, large.get(wanted))
+    return stored in (needed, large.get(needed))
 
 
 def converted(values: Values, column: KeyColumn) -> pa.Array:

@@ -288,10 +288,7 @@ class _BatchSize:
         self.rows = max(self._sure, _FIRST_ROWS)
 
     def read(self, rows: int, size: int) -> None:
-        """Adapt the number of rows to the last read.
-
-        The last read had `rows` rows, of `size` bytes in all.
-        """
+        """Adapt the number of rows after a read of `rows` rows with `size` bytes."""
         by_size = _BATCH_BYTES * rows // max(size, 1)
         self.rows = max(min(by_size, _GROWTH * self.rows, _BATCH_ROWS), self._sure)
 
@@ -358,12 +355,12 @@ def _by_arrow(
             paths = output.paths(handle)
             for batch in file.iter_batches(size, row_groups=[block], columns=paths, use_threads=False):
                 end = start + batch.num_rows
-                taken = batch if rows is None else _taken(batch, _between(rows, start, end))
-                if taken.num_rows:
-                    yield output.batch(taken, taken.num_rows)
+                selected_rows = batch if rows is None else _taken(batch, _between(rows, start, end))
+                if selected_rows.num_rows:
+                    yield output.batch(selected_rows, selected_rows.num_rows)
                 start = end
-        if start != (wanted := handle.metadata.row_group(block).num_rows):
-            raise Undecodable(f"Arrow reads {start:,} of the {wanted:,} rows of block {block}")
+        if start != (expected := handle.metadata.row_group(block).num_rows):
+            raise Undecodable(f"Arrow reads {start:,} of the {expected:,} rows of block {block}")
 
 
 def _rows_at_once(handle: ParquetHandle, file: pq.ParquetFile, output: _OutputColumns, block: int) -> int:

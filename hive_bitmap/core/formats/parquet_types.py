@@ -1,4 +1,4 @@
-"""Decide which columns of Parquet files Arrow reads like Spark, by their types.
+"""Decide by types which columns of Parquet files Arrow reads like Spark.
 
 The module holds an allowlist of pairs (stored kind, table type), with conditions. Spark 4 reads each of these pairs
 without an error, and tests compared the values. Dates and timestamps need more care: writers with the hybrid calendar

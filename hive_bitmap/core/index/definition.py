@@ -760,7 +760,7 @@ def valid_schemas(
 
 
 def known_schemas(columns: Sequence[Column], time_zone: str, reading: Sequence[str] = ()) -> dict[int, frozenset[str]]:
-    """Return the checksums (`schema_crc`) that a table with these columns may have had, with their columns.
+    """Return the checksums (`schema_crc`) that a table may have had, and the columns of each.
 
     The columns may have been added one after another, so there is a checksum for the first column, for the first two,
     and so on. The result maps each checksum to the lower-case names of its columns. `time_zone` and `reading` are as in

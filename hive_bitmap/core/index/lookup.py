@@ -295,16 +295,16 @@ def _streamed_cardinalities(path: str, sizes: Sequence[int]) -> Iterator[Longs]:
     `sizes` has the number of rows of each row group. Only a few cardinalities are in memory at a time.
     """
     batches = pq.ParquetFile(_sidecar(path)).iter_batches(BATCH_ROWS)
-    held = np.empty(0, np.int64)
+    buffered = np.empty(0, np.int64)
     for size in sizes:
-        while len(held) < size:
+        while len(buffered) < size:
             batch = next(batches, None)
             if batch is None:
                 raise OSError(f"it has {sum(sizes)} rows, but fewer cardinalities")
-            held = np.concatenate([held, batch.column(0).to_numpy().astype(np.int64)])
-        yield held[:size]
-        held = held[size:]
-    if len(held) or next(batches, None) is not None:
+            buffered = np.concatenate([buffered, batch.column(0).to_numpy().astype(np.int64)])
+        yield buffered[:size]
+        buffered = buffered[size:]
+    if len(buffered) or next(batches, None) is not None:
         raise OSError(f"it has {sum(sizes)} rows, but more cardinalities")
 
 

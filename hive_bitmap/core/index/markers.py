@@ -75,11 +75,10 @@ class Author:
     def is_at_work(self, complete: bool) -> bool:
         """Return whether the process may still be doing the work that the marker stands for.
 
-        `complete` says whether this work is done. For GRACE_SECONDS after `started`, the process is assumed to be at
-        work if a process with its number is alive, even if the work is done. Later, the work must also be incomplete,
-        and the process must have the recorded start: in restarted containers, processes get the same few numbers again.
-        A process of another machine or container is assumed to be at work for GRACE_SECONDS, because this machine
-        cannot find out whether it is alive.
+        `complete` says whether this work is done. A process of this machine may be at work if a process with its number
+        is alive. After GRACE_SECONDS, the work must also be incomplete, and the living process must have the recorded
+        start, because restarted containers use the same few numbers again. For a process of another machine or
+        container, the result is true for GRACE_SECONDS, because this machine cannot find out whether it is alive.
         """
         young = time.time() - self.started < GRACE_SECONDS
         if self.host != socket.gethostname() or self.pid_namespace not in ("", _pid_namespace()):

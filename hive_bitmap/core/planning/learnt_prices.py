@@ -1,4 +1,4 @@
-"""Learn from finished reads by which factor real times differ from the prices.
+"""Learn factors between prices and real times from finished reads.
 
 Prices are measured on one machine. Other machines, stores and loads differ from this machine by a factor. A factor is
 learnt for each kind of read. The kind is the reader (Spark's or ours), the format and the kind of store. Each measured
@@ -107,8 +107,8 @@ class _Measurements:
         self.latest = time.monotonic()
         factor = self.learnt.factor
         if self.is_enough:
-            wanted = min(max(median(self.ratios), LEAST), MOST)
-            factor = factor if factor / STEP < wanted < factor * STEP else wanted
+            target = min(max(median(self.ratios), LEAST), MOST)
+            factor = factor if factor / STEP < target < factor * STEP else target
         self.learnt = Learnt(factor, self.learnt.count + 1, expected, measured)
 
 
@@ -134,9 +134,10 @@ class LearntPrices:
 
     def _of(self, store: str, format: str) -> Factors:
         spark, own = (self._kinds.get((store, format, reader), _NOTHING) for reader in Reader)
-        known = own if own.is_enough and not spark.is_enough else spark
+        fallback = own if own.is_enough and not spark.is_enough else spark
         factors = [
-            read.learnt if read.is_enough else replace(read.learnt, factor=known.learnt.factor) for read in (spark, own)
+            read.learnt if read.is_enough else replace(read.learnt, factor=fallback.learnt.factor)
+            for read in (spark, own)
         ]
         return Factors(store, format, *factors)
 

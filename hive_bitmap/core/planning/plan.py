@@ -160,10 +160,10 @@ class Plan:
 
         If the index holds the answer, only the files that are read whole are read.
         """
-        kept = self.scanned_files
+        flags = self.scanned_files
         if self.strategy != Strategy.INDEX_ONLY:
-            kept[_integers(self.blocks["file"])[_integers(self.blocks["selected"]) > 0]] = True
-        return kept
+            flags[_integers(self.blocks["file"])[_integers(self.blocks["selected"]) > 0]] = True
+        return flags
 
     @property
     def kept_blocks(self) -> int | None:

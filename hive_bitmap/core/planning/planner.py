@@ -248,8 +248,8 @@ def strategy_costs(
 def _is_sure(inputs: PlanInputs, work: LookupResults) -> bool:
     """Return whether a count with a limit certainly finds a row.
 
-    This needs a looked-up file with at least one selected row, of which the index selects exactly the matching rows.
-    The result is false for a count without a limit, which needs all rows.
+    It does if the index selects a row of a looked-up file, and exactly the matching rows of this file. The result is
+    false for a count without a limit, which needs all rows.
     """
     if not inputs.count or inputs.limit is None:
         return False

@@ -240,7 +240,10 @@ def columns_of(predicate: Predicate) -> set[str]:
 
 
 def only_column(predicate: Predicate) -> str | None:
-    """Return the only column that the leaves test, in lower case; None if they test several columns or a leaf none."""
+    """Return the only column that the leaves test, in lower case.
+
+    Return None if the leaves test several columns, or if a leaf tests no column.
+    """
     columns = {None if isinstance(leaf, (Unknown, Constant)) else leaf.column.lower() for leaf in leaves_of(predicate)}
     return columns.pop() if len(columns) == 1 else None
 

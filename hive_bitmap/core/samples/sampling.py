@@ -93,12 +93,12 @@ def _spread(member: Flags, blocks: int) -> tuple[Longs, Longs]:
     full = member.mean(0) > NEARLY_ALL if len(member) else np.zeros(member.shape[1], bool)
     like_full = full[np.arange(blocks) * len(full) // blocks]
     random = np.random.default_rng(1)
-    held = np.zeros((len(member), blocks), bool)
+    holds = np.zeros((len(member), blocks), bool)
     for alike, targets in ((full, like_full), (~full, ~like_full)):
         if alike.any():
             drawn = random.integers(0, alike.sum(), (len(member), targets.sum()), np.uint32)
-            held[:, targets] = drawn < member[:, alike].sum(1)[:, np.newaxis]
-    key, block = np.nonzero(held)
+            holds[:, targets] = drawn < member[:, alike].sum(1)[:, np.newaxis]
+    key, block = np.nonzero(holds)
     return key, block
 
 

@@ -210,15 +210,15 @@ class Covered:
         if all(old == new for old, new in pairs):
             return self, {}
         olds, news = Counter(old for old, _ in pairs), Counter(new for _, new in pairs)
-        stays = [
+        is_unique = [
             new is not None and olds[old] == 1 and news[new] == 1 for old, new in zip(paths, new_paths, strict=True)
         ]
-        kept = np.array(stays, bool)
-        files = self.files.filter(pa.array(kept))
+        unique_rows = np.array(is_unique, bool)
+        files = self.files.filter(pa.array(unique_rows))
         at = files.schema.get_field_index("path")
-        moved = pa.array([new for new, is_kept in zip(new_paths, stays, strict=True) if is_kept], pa.string())
+        moved = pa.array([new for new, is_kept in zip(new_paths, is_unique, strict=True) if is_kept], pa.string())
         return (
-            replace(self, files=files.set_column(at, files.schema.field(at), moved), segment=self.segment[kept]),
+            replace(self, files=files.set_column(at, files.schema.field(at), moved), segment=self.segment[unique_rows]),
             {new: old for old, new in pairs if old != new and olds[old] == 1 and news[new] == 1},
         )
 

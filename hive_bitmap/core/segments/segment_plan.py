@@ -393,7 +393,8 @@ def _merged(
         for at, part in enumerate(parts)
     ]
     return merging.merged(
-        [replace(part, readers=of) for part, of in zip(sized, classes, strict=True)], all_small=rules.compact
+        [replace(part, readers=part_readers) for part, part_readers in zip(sized, classes, strict=True)],
+        all_small=rules.compact,
     )
 
 
@@ -405,12 +406,14 @@ def _assembled(covered: Covered, judged: Judged, rules: Rules, parts: Sequence[_
     """
     segments = sorted(part.segment for part in parts if part.segment >= 0)
     chosen = np.isin(covered.segment, segments)
-    stays = chosen & judged.kept
+    taken_over = chosen & judged.kept
     read = tuple(chain.from_iterable(part.read for part in parts))
-    linked, rewritten = _shards(covered, np.isin(covered.shard_segment, segments), stays, rules, merge=len(parts) > 1)
+    linked, rewritten = _shards(
+        covered, np.isin(covered.shard_segment, segments), taken_over, rules, merge=len(parts) > 1
+    )
     return NewSegment(
         replaced=tuple(covered.segments[number] for number in segments),
-        files=covered.files.filter(pa.array(stays)),
+        files=covered.files.filter(pa.array(taken_over)),
         read=read,
         why=tuple(judged.why[number] for number in read),
         linked=linked,
@@ -419,18 +422,18 @@ def _assembled(covered: Covered, judged: Judged, rules: Rules, parts: Sequence[_
 
 
 def _shards(
-    covered: Covered, of_segments: Flags, stays: Flags, rules: Rules, *, merge: bool
+    covered: Covered, of_segments: Flags, taken_over: Flags, rules: Rules, *, merge: bool
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """Return the shards to link, and groups of shards: each group is rewritten as one shard.
 
-    `of_segments` flags the shards of the replaced segments. `stays` flags the manifest rows that the new segment takes
-    over. With `merge`, small neighbouring shards are merged even if they are few.
+    `of_segments` flags the shards of the replaced segments. `taken_over` flags the manifest rows that the new segment
+    takes over. With `merge`, small neighbouring shards are merged even if they are few.
     """
     names: list[str] = covered.shards["shard"].to_pylist()
     shard_of = np.where(covered.shard_of < 0, len(names), covered.shard_of)
     files = np.bincount(shard_of, minlength=len(names) + 1)[: len(names)]
-    kept_files = np.bincount(shard_of[stays], minlength=len(names) + 1)[: len(names)]
-    sizes = np.where(stays, covered.files["size"].to_numpy(), 0)
+    kept_files = np.bincount(shard_of[taken_over], minlength=len(names) + 1)[: len(names)]
+    sizes = np.where(taken_over, covered.files["size"].to_numpy(), 0)
     kept_bytes = np.bincount(shard_of, sizes, len(names) + 1)[: len(names)]
     fill = np.maximum(kept_bytes / rules.shard_bytes, _memory(covered) / rules.shard_memory)  # 1: a full shard
     is_used = of_segments & (kept_files > 0)
@@ -440,7 +443,7 @@ def _shards(
     joined: list[list[int]] = []
     if merge or rules.compact or len(small) > MANY_SHARDS:
         ordered = small[np.argsort(first[small], kind="stable")].tolist()
-        joined = merging.neighbours(ordered, fill.tolist(), _shared_paths(covered, stays, shard_of, len(names)))
+        joined = merging.neighbours(ordered, fill.tolist(), _shared_paths(covered, taken_over, shard_of, len(names)))
     unjoined = np.setdiff1d(np.flatnonzero(is_used), [shard for group in joined for shard in group]).tolist()
     whole = {shard for shard in unjoined if kept_files[shard] == files[shard] and not rules.rewrite}
     linked = tuple(names[shard] for shard in unjoined if shard in whole)
@@ -448,20 +451,20 @@ def _shards(
     return linked, tuple(tuple(names[shard] for shard in group) for group in [*joined, *singles])
 
 
-def _shared_paths(covered: Covered, stays: Flags, shard_of: Longs, count: int) -> list[frozenset[str]]:
+def _shared_paths(covered: Covered, taken_over: Flags, shard_of: Longs, count: int) -> list[frozenset[str]]:
     """Return for each shard the paths that have several manifest rows.
 
-    A path has several rows if partitions share a folder. `stays` flags the manifest rows to look at, `shard_of` has the
-    number of the shard of each row, and `count` is the number of shards. The last set, at `count`, is for rows without
-    a shard.
+    A path has several rows if partitions share a folder. `taken_over` flags the manifest rows to look at, `shard_of`
+    has the number of the shard of each row, and `count` is the number of shards. The last set, at `count`, is for rows
+    without a shard.
     """
 
-    paths = covered.files["path"].filter(pa.array(stays))
+    paths = covered.files["path"].filter(pa.array(taken_over))
     counts = pc.value_counts(paths)
-    many = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+    repeated_paths = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
     shared_paths: list[set[str]] = [set() for _ in range(count + 1)]
-    if len(many):
-        shared: Flags = pc.is_in(covered.files["path"], value_set=many).to_numpy().astype(bool) & stays
+    if len(repeated_paths):
+        shared: Flags = pc.is_in(covered.files["path"], value_set=repeated_paths).to_numpy().astype(bool) & taken_over
         for row in np.flatnonzero(shared).tolist():
             shared_paths[shard_of[row]].add(covered.files["path"][row].as_py())
     return [frozenset(paths_of_shard) for paths_of_shard in shared_paths]

@@ -77,11 +77,13 @@ def leave_out(results: LookupResults, bounds: Sequence[Bounds], first: FirstRows
     counts = np.concatenate([result.counts for result in results.results])
     exact = np.concatenate([result.exact[lookup.unit.file] for lookup, result in results.pairs()])
     rows = np.concatenate([lookup.unit.rows for lookup in results.lookups])
-    known = Bounds(*(np.concatenate([getattr(of, name) for of in bounds]) for name in ("nulls", "low", "high")))
-    last = _last_needed(known, rows, np.where(exact, counts, 0), first)
+    all_bounds = Bounds(
+        *(np.concatenate([getattr(of_lookup, name) for of_lookup in bounds]) for name in ("nulls", "low", "high"))
+    )
+    last = _last_needed(all_bounds, rows, np.where(exact, counts, 0), first)
     if last is None:
         return None
-    after = _smallest(known, rows, first).after(*last) & (counts > 0)
+    after = _smallest(all_bounds, rows, first).after(*last) & (counts > 0)
     if not after.any():
         return None
     edges = np.cumsum([len(lookup.unit.rows) for lookup in results.lookups])[:-1]

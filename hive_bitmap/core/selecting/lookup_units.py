@@ -97,7 +97,7 @@ class LookupUnit:
     def by_file(self) -> LookupUnit:
         """Return the unit with one block for each file, at offset 0."""
         files = len(self.paths)
-        length, rows = (np.bincount(self.file, of, files).astype(np.int64) for of in (self.length, self.rows))
+        length, rows = (np.bincount(self.file, values, files).astype(np.int64) for values in (self.length, self.rows))
         return replace(self, file=np.arange(files), offset=np.zeros(files, np.int64), length=length, rows=rows)
 
     def covered(self, part: IndexPart) -> Flags:

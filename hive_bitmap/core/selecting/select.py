@@ -131,7 +131,7 @@ def _count_in_files(unit: LookupUnit, predicate: Predicate, matching_keys: Match
 
 
 def matching_share(unit: LookupUnit, node: Predicate, matching_keys: MatchingKeys) -> float:
-    """Return the share of the rows, at most 0.5, that the decoded bitmaps select.
+    """Return the share of the rows that the decoded bitmaps select, at most 0.5.
 
     The predicate is over one column. `select` decodes the bitmaps of the matching keys or, if the other keys have fewer
     rows, the bitmaps of the other keys. The share is 0 if no index has the column, or if the index is damaged.

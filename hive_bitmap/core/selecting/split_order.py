@@ -41,7 +41,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class WholePiece:
-    """A split of a file that is read whole.
+    """One split of a file whose splits are all read, because the file is read whole.
 
     `whole` is the position of the file in `LookupResults.whole_files`.
     """

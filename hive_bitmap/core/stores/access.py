@@ -91,12 +91,12 @@ class Access:
         group, others = bool(outer.mode & _GROUP_ENTERS), bool(outer.mode & _OTHERS_ENTER)
         if (outer.group, outer.acl) != (self.group, self.acl):  # to the parent, members of this group may be others
             group = others = group and others and not outer.acl
-        kept = self if group else self.without_group
-        return kept if others else replace(kept, mode=kept.mode & ~OTHERS)
+        limited = self if group else self.without_group
+        return limited if others else replace(limited, mode=limited.mode & ~OTHERS)
 
 
 def strictest(files: Sequence[Access]) -> Access:
-    """Return an access that lets only users read who may read all of `files`.
+    """Return the access for a file that only readers of all `files` may read.
 
     There is at least one file.
 
@@ -105,7 +105,7 @@ def strictest(files: Sequence[Access]) -> Access:
     >>> strictest([Access(0o644, 1), Access(0o644, 2)]).mode == 0o644  # all may read both
     True
     """
-    mode = reduce(lambda one, other: one & other, (file.mode for file in files))
+    mode = reduce(lambda first, second: first & second, (file.mode for file in files))
     combined = Access(mode, files[0].group, files[0].acl)
     alike = len({(file.group, file.acl) for file in files}) == 1
     if not alike:  # a member of one file's group may be among the others of another file

@@ -207,8 +207,8 @@ class Objects:
         try:
             with self._request(requests.READ, path):
                 started = time.monotonic()
-                got = obstore.get(self._client, _key(path), options={"range": {"suffix": TAIL}})
-                status, content = _status(path, got.meta), got.bytes().to_bytes()
+                response = obstore.get(self._client, _key(path), options={"range": {"suffix": TAIL}})
+                status, content = _status(path, response.meta), response.bytes().to_bytes()
                 speed.note(path, time.monotonic() - started, len(content))
             requests.count_bytes(len(content))
             return content, status

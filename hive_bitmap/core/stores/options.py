@@ -93,9 +93,9 @@ class Options:
         return value
 
     def with_prefixes(self, *prefixes: str) -> dict[str, str]:
-        """Return the settings whose names begin with one of the prefixes, by full name.
+        """Return the settings whose names begin with one of `prefixes`, with their values.
 
-        PREFIX is first removed from the names of session settings.
+        PREFIX is removed from the names of session settings before they are compared.
         """
         names = {name.removeprefix(PREFIX) for name, _ in self.items}
         return {name: self.get(name) for name in sorted(names) if name.startswith(prefixes)}
