@@ -343,10 +343,10 @@ def summary(merged: Iterable[pa.Table], field: pa.Field) -> pa.Table:
     """Summarize the keys of a column in at most three rows.
 
     The rows are for the smallest key, for the largest key, and for NULL if there are rows without a key. `merged` has
-    all keys, as `merge` yields them. `field` is the column of the keys. The numbers in the columns COUNT and DISTINCT
-    of the result are not those of the row's key; only their sums over the rows are right. The sum of COUNT is the
-    number of counted rows; without the row of NULL, it is the number of rows with a key. The sum of DISTINCT is the
-    number of distinct keys.
+    all keys, as `merge` yields them. `field` is the column of the keys. In the columns COUNT and DISTINCT of the
+    result, only the sums over the rows are right, not the number in each row. The sum of COUNT is the number of counted
+    rows; without the row of NULL, it is the number of rows with a key. The sum of DISTINCT is the number of distinct
+    keys.
     """
     low = high = pa.scalar(None, field.type)
     rows = distinct = nulls = 0

@@ -95,7 +95,7 @@ def columns_of(reports: Sequence[HasFields], names: Sequence[str] = ()) -> list[
 
 
 def texts_of(report: HasFields, *names: str) -> dict[str, str]:
-    """Return the texts of the columns `names` by heading; by default, the texts of all columns."""
+    """Return the texts of a report's columns by heading: of the columns `names`, or else of all columns."""
     return {field.heading or field.name: field.show(field.value(report)) for field in columns_of([report], names)}
 
 

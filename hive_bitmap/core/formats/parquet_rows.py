@@ -229,9 +229,9 @@ def rehearse(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> None:
 def _is_safe_for_duckdb(handle: ParquetHandle) -> bool:
     """Return whether DuckDB reads the columns of this file unchanged.
 
-    The file must be local, and its path must not have characters of a glob pattern, which DuckDB would expand. Names of
-    columns must differ in more than case, because DuckDB would rename columns, and must not be the name of DuckDB's row
-    numbers. The file must not be GeoParquet, whose columns DuckDB would convert to its geometry type.
+    The file must be local. DuckDB expands a path with characters of a glob pattern. It renames columns whose names
+    differ only in case, and has a column of row numbers whose name must not be taken. It converts the columns of a
+    GeoParquet file to its geometry type. The result is false in all these cases.
     """
     return (
         is_local(handle.path)

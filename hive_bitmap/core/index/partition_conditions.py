@@ -72,8 +72,8 @@ class PartitionCondition(Grammar[str, str]):
 class _StoredCondition(PartitionCondition):
     """A parser of the conditions that indexes store.
 
-    Their dialect has no quotes in strings and no strings in double quotes, because Spark's settings may change the
-    meaning of such strings.
+    Strings with quotes inside and strings in double quotes are not supported, because Spark's settings may change their
+    meaning.
     """
 
     dialect = STORED

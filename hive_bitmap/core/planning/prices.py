@@ -219,8 +219,8 @@ class Prices:
     def pays_first(self, small: float, size: float, files: int) -> bool:
         """Return whether reading the keys of a join first may save time.
 
-        The job for the keys reads `small` bytes. With the keys, a read of few rows may replace Spark's scan of `size`
-        bytes of `files` files.
+        A job reads the keys, from `small` bytes of the small side. With the keys, a read of few rows may replace
+        Spark's scan of the large side: `size` bytes of `files` files.
         """
         first = replace(self, format="parquet").scan(small, 1) + self.factors.own.factor * DRIVER_START
         return first < CLEARLY_CHEAPER * self.scan(size, files)

@@ -112,10 +112,10 @@ def _last_needed(bounds: Bounds, rows: Longs, certain: Longs, first: FirstRows) 
 def _largest(bounds: Bounds, rows: Longs, certain: Longs, first: FirstRows) -> tuple[_Keys, Longs]:
     """Return upper bounds of the sort keys, each with a number of rows.
 
-    At least this many matching rows certainly do not come after the bound. No row is counted for two bounds, so the
-    numbers can be added up. The bound of a block is the key of its last value. If NULLs come last, a block has a second
-    bound for its NULLs; otherwise a single NULL would make NULL the only bound of the block. `rows` has the number of
-    rows of each block, and `certain` the number of its rows that certainly match.
+    The number says how many matching rows certainly have a sort key up to the bound. No row is counted for two bounds,
+    so the numbers can be added up. The bound of a block is the key of its last value. If NULLs come last, a block has a
+    second bound for its NULLs; otherwise a single NULL would make NULL the only bound of the block. `rows` has the
+    number of rows of each block, and `certain` the number of its rows that certainly match.
     """
     is_known, has_values = bounds.nulls >= 0, (bounds.nulls >= 0) & (bounds.nulls < rows)
     value = np.where(has_values, bounds.high if first.ascending else ~bounds.low, 0)
