@@ -110,10 +110,9 @@ def _type(handle: ParquetHandle, column: KeyColumn) -> NestedType:
 
 
 def _require_single_rows(handle: ParquetHandle, location: Location) -> None:
-    """Require that Arrow reads the row of each row group with a single row.
+    """Raise Undecodable if Arrow misses the row of a row group that has only one row.
 
-    Writers may begin the column chunks of such a row group with an empty page, and Arrow 26 then reads no row. Raises
-    Undecodable.
+    Writers may begin the column chunks of such a row group with an empty page, and Arrow 26 then reads no row.
     """
     groups = range(handle.metadata.num_row_groups)
     for group in groups if location.leaves else ():

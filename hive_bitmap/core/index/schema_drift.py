@@ -45,7 +45,7 @@ def problem(base: Table, definition: Definition) -> str:
 
 
 def problem_of_spark(definition: Definition, spark: str) -> str:
-    """Return why an index holds keys that another version of Spark has computed; "" if it does not.
+    """Say that another version of Spark has computed keys of an index; "" if none has.
 
     `spark` is the feature version of Spark, such as `4.3`. Functions may return other values in another feature
     version.

@@ -134,16 +134,16 @@ def why_unsupported(settings: Mapping[str, str], table: Table) -> str | None:
 
 
 def why_option_unsupported(table: Table) -> str | None:
-    """Return a sentence with an option or property of the table that may change what is read; None without one."""
+    """Name an option or property of the table that may change what is read; None if there is none."""
     options = {*table.options, *(key for key in table.properties if key.lower().startswith(OF_FORMATS))}
     odd = sorted(key for key in options if not HARMLESS_OPTIONS.fullmatch(key))
     return f"table option {odd[0]!r} may change what is read" if odd else None
 
 
 def why_query_unsupported(options: Iterable[str], table: Table) -> str | None:
-    """Return a sentence with a reader option of a query that may change what is read; None without one.
+    """Name a reader option of a query that may change what is read; None if there is none.
 
-    `options` are the names of the options.
+    `options` are the names of the options. The option is named in a sentence for the user.
     """
     if table.lake is not None and table.lake.kind == ICEBERG:
         odd = sorted(name for name in options if not OF_ICEBERG.fullmatch(name))

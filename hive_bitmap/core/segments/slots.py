@@ -68,7 +68,7 @@ def repeated(slots: Slots) -> list[int]:
 
 
 def seniority(folder: str) -> str:
-    """Return the name of a segment, as a sort key.
+    """Return the name of a segment's folder, which sorts segments by age, oldest first.
 
     The name begins with the time of the segment's build.
     """
