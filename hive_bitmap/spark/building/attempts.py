@@ -1,8 +1,8 @@
 """Index the base files of a build, in two attempts if necessary.
 
-When Arrow's C++ code reads a damaged file, it may crash the process, which is a Python worker of Spark. If a worker
-ends in this way, each file is tried in a child process of a task. The second attempt indexes only the files that did
-not end a child process.
+Arrow's C++ code may crash the process that reads a damaged file: a Python worker of Spark. If a worker ends in this
+way, each file is tried in a child process of a task. The second attempt leaves out the files that crashed a child
+process.
 """
 
 from __future__ import annotations
@@ -40,10 +40,9 @@ def index_files(
 ) -> tuple[BuildPlan, list[ShardReport]]:
     """Create the new segments of a build, and index files into them.
 
-    Return the plan with these segments, and the reports of the tasks. `progress` is called while files are indexed; if
-    it is None, no progress is reported. The folders of new segments are added to `in_work`. If an attempt fails, its
-    segments are deleted, unless the marker of their root names another metastore than `metastore_id`, the id of this
-    metastore. Raise BuildFailed, OSError and StoreError.
+    Return the plan with these segments, and the reports of the tasks. `progress` is called while files are indexed;
+    None for no calls. The folders of new segments are added to `in_work`. The segments of a failed attempt are deleted
+    (`delete_begun`); `metastore_id` is the id of this metastore. Raise BuildFailed, OSError and StoreError.
     """
 
     def attempt(plan: BuildPlan, fatal: Mapping[str, str]) -> list[ShardReport]:
@@ -57,7 +56,7 @@ def index_files(
     try:
         return planned, attempt(planned, {})
     except WorkerDied as died:
-        if format_of(planned.base) in LAYOUTS:  # no file of these is read by C++
+        if format_of(planned.base) in LAYOUTS:  # no C++ code reads these formats
             raise
         log.warning("a Python worker ended, so each file is tried in a separate process: %s", died)
     fatal = build_job.fatal_files(spark, jobs(spark, planned.base, planned.changes))
@@ -66,10 +65,10 @@ def index_files(
 
 
 def delete_begun(planned: BuildPlan, metastore_id: str) -> None:
-    """Delete the segments that a build began.
+    """Delete the segments that a build has begun.
 
-    `metastore_id` is the id of this metastore. The segments of an index stay if the marker of the index's root names
-    another metastore. Files that cannot be deleted are left to `clean`.
+    `metastore_id` is the id of this metastore. If the marker of an index's root names another metastore, the segments
+    of this index stay. Files that cannot be deleted are left to `clean`.
     """
     try:
         for number, scope in enumerate(planned.scopes):

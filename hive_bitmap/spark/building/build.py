@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
-MOST_MENDINGS = 5  # repairs after a build; further ones are left to the next build
-AUTO_UPDATE = "hive.optimize.index.autoupdate"  # Hive's setting, for the default of auto_refresh
+MOST_MENDINGS = 5  # most repairs after a build; the next build does the rest
+AUTO_UPDATE = "hive.optimize.index.autoupdate"  # Hive's setting, which is the default of auto_refresh
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,11 +263,11 @@ def rebuild(
     """Bring all or the named indexes of a table up to date.
 
     The indexes are built in one pass. New and changed base files are read; index rows of unchanged files are kept.
-    Partitions that are up to date stay unchanged. `partition` has values of some or all partition columns, and limits
-    the rebuild to the partitions with these values. With `full`, everything is built from scratch; with `compact`,
-    small shards are merged, without reading base files. `progress` is called with the state of the build, while it
-    runs. In a copied metastore, the first rebuild of an index builds all of it in a separate folder. Raise NotFound,
-    Unsupported if the table or a column has changed since it was indexed, and BuildFailed.
+    `partition` has values of some or all partition columns, and limits the rebuild to the partitions with these
+    values. With `full`, everything is built from scratch. With `compact`, small shards are merged, without reading
+    base files. `progress` is called with the state of the build, while it runs. In a copied metastore, the first
+    rebuild of an index builds all of it in a separate folder. Raise NotFound, Unsupported if the table or a column has
+    changed since it was indexed, and BuildFailed.
     """
     started = time.monotonic()
     return _rebuild(spark, plan_rebuild(spark, table, names, partition, full, compact), progress, started)
@@ -285,15 +285,14 @@ def refresh(
 
     A refresh differs from `rebuild` in two ways. First, it keeps index rows of deleted files until these rows are a
     fifth of their segment, or a day old. Queries never count such rows, but SQL queries of the index table see them.
-    Second, it uses the manifests that this process has cached, so it does not notice if a manifest was damaged later.
-    Queries detect such damage and read the affected base files whole. `verify` reports the damage, and `rebuild`
-    repairs it; a flipped bit needs `full`.
+    Second, it uses manifests from the cache of this process, so it does not notice a manifest that was damaged in the
+    meantime. Queries detect such damage and read the affected base files whole. `verify` reports the damage, and
+    `rebuild` repairs it; a flipped bit needs `full`.
 
     `partitions` are specs: values of some or all partition columns, as the metastore writes them. Only partitions that
-    match a spec are refreshed; without specs, all partitions are refreshed. A spec may match nothing, for example if
-    its partition has just been dropped. A change of the encoding waits for a refresh or rebuild of all partitions. In a
-    copied metastore, the first refresh is a `rebuild` of all partitions. `progress` is as in `rebuild`. Raise as
-    `rebuild`.
+    match a spec are refreshed; without specs, all are. A spec may match nothing, for example if its partition has just
+    been dropped. A new encoding is applied only by a refresh or rebuild of all partitions. In a copied metastore, the
+    first refresh is a `rebuild` of all partitions. `progress` and the errors are as in `rebuild`.
     """
     started = time.monotonic()
     planned = plan_refresh(spark, table, names, partitions)
@@ -305,7 +304,7 @@ def refresh(
 def remove_partitions(spark: SparkSession, table: str, name: str, partitions: Collection[Values]) -> None:
     """Remove the rows of partitions from the segments of an index.
 
-    No base files are read. The index no longer covers these partitions. Raise as `rebuild`.
+    The index no longer covers these partitions. No base files are read. The errors are those of `rebuild`.
     """
     planned = plan_removal(spark, table, name, partitions)
     if not planned.is_empty:
@@ -319,12 +318,12 @@ def attach(
     former: Sequence[Index],
     progress: ProgressCallback | None = None,
 ) -> list[BuildReport]:
-    """Build new indexes of a renamed table from its former indexes.
+    """Build new indexes of a renamed table from the indexes under its old name.
 
-    `definitions` are the new indexes, and `former` the former index for each, in the same order. Shards are linked or
+    `definitions` are the new indexes, and `former` the old index for each, in the same order. Shards are linked or
     rewritten. Base files that are unchanged since they were indexed are not read, even if their folder was moved. The
-    former indexes stay unchanged. `progress` is as in `rebuild`. Raise BuildFailed. Raise Unsupported if the table has
-    base files, but the former indexes cover none of them.
+    old indexes stay unchanged. `progress` is as in `rebuild`. Raise BuildFailed. Raise Unsupported if the table has
+    base files, but the old indexes cover none of them.
     """
     planned = plan_attachment(spark, base, definitions, former)
     segments = [change.segment for change in planned.changes]
@@ -352,8 +351,8 @@ def _run(
 ) -> list[BuildReport]:
     """Carry out a plan, and repair what concurrent builds have published.
 
-    `created` says that the build creates its indexes. `started` is the start of the build, by `time.monotonic`. Return
-    a report for each index.
+    `created` says whether the build creates its indexes. `started` is the start of the build, by `time.monotonic`.
+    Return a report for each index.
     """
     contents, changed, is_alone = _carry_out(spark, planned, created, progress)
     for _ in range(MOST_MENDINGS if not is_alone else 0):
@@ -375,9 +374,8 @@ def _carry_out(
 ) -> tuple[Sequence[Manifest], int, bool]:
     """Carry out a plan, without repairs.
 
-    `created` says that the build creates its indexes. Return three values: the manifests of the new segments, the
-    number of base files that have changed since the plan was made, and whether the indexes have exactly the planned
-    segments.
+    `created` says whether the build creates its indexes. Return the manifests of the new segments, the number of base
+    files that have changed since the plan was made, and whether the indexes have exactly the planned segments.
     """
     in_work: list[str] = []
     base, this_metastore = planned.base, metastore_id(spark)
@@ -396,7 +394,7 @@ def _carry_out(
         _delete_unfinished(planned, created, this_metastore)
         raise BuildFailed(f"the build failed, the published index is untouched: {e}") from e
     except BuildFailed as e:
-        if not isinstance(e, NotPublished):  # it has deleted everything already
+        if not isinstance(e, NotPublished):  # after NotPublished, everything is deleted already
             _delete_unfinished(planned, created, this_metastore)
         raise
     except BaseException:
@@ -422,8 +420,8 @@ def _warn_of_untrusted(spark: SparkSession, planned: BuildPlan) -> None:
 def _delete_unfinished(planned: BuildPlan, created: bool, this_metastore: str) -> None:
     """Delete the new segments of a failed build, and the roots of new indexes.
 
-    `created` says that the build creates its indexes. `this_metastore` is the id of this metastore. Files that cannot
-    be deleted are left to `clean`.
+    `created` says whether the build creates its indexes. `this_metastore` is the id of this metastore. Files that
+    cannot be deleted are left to `clean`.
     """
     attempts.delete_begun(planned, this_metastore)
     try:
@@ -437,7 +435,7 @@ def _delete_unfinished(planned: BuildPlan, created: bool, this_metastore: str) -
 def _publication(planned: BuildPlan, number: int, created: bool) -> Publication:
     """Return the metastore changes for the index `number` of a plan.
 
-    `created` says that the build creates its indexes.
+    `created` says whether the build creates its indexes.
     """
     scope = planned.scopes[number]
     return Publication(

@@ -1,7 +1,4 @@
-"""The Spark job of a build.
-
-The tasks index groups of files and compact shards.
-"""
+"""Run the Spark job of a build, whose tasks index groups of files and compact shards."""
 
 from __future__ import annotations
 
@@ -37,9 +34,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job:
-    """Work for a task.
+    """A unit of work for a task: index a group of files, or compact shards.
 
-    The task writes a new segment for each index; `segments` has the numbers of these segments in the build.
+    The job writes into one new segment for each of its indexes; `segments` has the numbers of these segments in the
+    build.
     """
 
     segments: tuple[int, ...]
@@ -57,11 +55,11 @@ class WorkerDied(BuildFailed):
 def run(
     spark: SparkSession, jobs: Sequence[Job], progress: Callable[[BuildProgress], None] | None
 ) -> list[ShardReport]:
-    """Run the jobs in tasks and return their reports.
+    """Run the jobs in tasks; return a report for each shard.
 
-    There is a report for each shard. `ShardReport.index` is the number of the new segment in the build. `progress` is
-    called with what is finished; None for no reports. Raises BuildFailed, WorkerDied if a Python worker ended, and
-    Unsupported if the session names a Python of its own (`require_python`).
+    `ShardReport.index` is the number of the new segment in the build. `progress` is called with what is finished; None
+    for no calls. Raises BuildFailed, WorkerDied if a Python worker ended, and Unsupported if the session names a
+    Python of its own (`require_python`).
     """
     if not jobs:
         return []
@@ -111,7 +109,7 @@ def run_jobs(records: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.Rec
     """Inside a task: run its jobs, and yield a ShardReport for each shard.
 
     `records` has the jobs of the task, and each report is yielded as a record (`distribution.received`,
-    `distribution.sent`). What is done is added to the accumulator `counter`, unless it is None.
+    `distribution.sent`). Finished files, rows and bytes are added to the accumulator `counter`, unless it is None.
     """
     for jobs in batches(received(records), weight, THREADS, AHEAD_BYTES):
         for job, reports in zip(jobs, map_parallel(_run_job, jobs), strict=True):
@@ -124,9 +122,9 @@ def run_jobs(records: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.Rec
 
 
 def weight(job: Job) -> float:
-    """Return the bytes that a job reads, as its weight in a batch of jobs.
+    """Return the bytes that a job reads, as its weight in a batch of parallel jobs.
 
-    A batch runs in parallel. For a local store the weight is infinite, so that each job is a batch of its own.
+    For a local store the weight is infinite, so that each job is a batch of its own.
     """
 
     return job.work.bytes if stores.parallel(job.group.folders[0]) > 1 else math.inf

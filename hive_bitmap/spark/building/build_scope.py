@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
-SAMPLED_PARTITIONS = 16  # as many partitions are looked up to see whether a rename has moved the files of a table
+SAMPLED_PARTITIONS = 16  # partitions to check whether a rename has moved the files of a table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,13 +50,17 @@ class Indexed:
     """The state of an index before a build.
 
     `covered` is what the segments of the index cover, `slots` are its slots. `foreign` has the folders of slots that
-    point neither at a readable segment nor at the empty folder. `full` says that the whole index is built. `removed`
-    has the paths of removed files whose rows the index keeps. With `remains`, a killed build left a table that was to
-    replace the index table. With `is_attached`, this is a new index of a renamed table, built from an index that the
-    table had under its former name. Then `covered` is what the former index covers, and `moved` maps the current paths
-    of moved files to their paths in the index rows. In a copy of a metastore, `elsewhere` is the definition whose root
-    belongs to the original metastore; the build gives the index a new root. `stored` is the definition in the metastore
-    when the build is planned, or None for a new index.
+    point neither at a readable segment nor at the empty folder. `full` says whether the whole index is built.
+    `removed` has the paths of removed files whose rows the index keeps. `remains` says whether a killed build has left
+    a table that was to replace the index table. `stored` is the definition in the metastore when the build is planned,
+    or None for a new index.
+
+    `is_attached` says that this is a new index of a renamed table, built from the index that the table had under its
+    old name. Then `covered` is what the old index covers, and `moved` maps the current paths of moved files to their
+    paths in the index rows.
+
+    `elsewhere` is set in a copy of a metastore: the definition whose root belongs to the original metastore. The build
+    gives the index a new root.
     """
 
     definition: Definition
@@ -113,8 +117,8 @@ class Scope:
 class BuildPlan:
     """The plan of a build.
 
-    `sources` are the base files of the partitions in scope, `scopes` the indexes; there is a Change for each new
-    segment. `schema_crc` is the checksum of the base table's columns.
+    `sources` are the base files of the partitions in scope, `scopes` the indexes, and `changes` the new segments.
+    `schema_crc` is the checksum of the base table's columns.
     """
 
     base: Table
@@ -156,9 +160,9 @@ def plan_creation(spark: SparkSession, base: Table, definitions: Sequence[Defini
 def plan_attachment(
     spark: SparkSession, base: Table, definitions: Sequence[Definition], former: Sequence[Index]
 ) -> BuildPlan:
-    """Plan the build of new indexes of a renamed table from its former indexes.
+    """Plan the build of new indexes of a renamed table from its old indexes.
 
-    `former` has the former index of each new index.
+    `former` has the old index for each of the new `definitions`.
     """
     partitions = base_files.partitions(spark, base)
     locations.require_apart_from(base, definitions, [partition.location for partition in partitions])
@@ -190,8 +194,8 @@ def plan_rebuild(
 def plan_refresh(spark: SparkSession, table: str, names: Sequence[str], partitions: Sequence[Spec]) -> BuildPlan:
     """Plan a refresh of the named indexes, or of all indexes of a table.
 
-    A refresh is a rebuild that keeps rows of deleted files for a while. The partitions that match one of the specs
-    `partitions` are in scope; without specs, all partitions. Raise the errors of `plan_rebuild`.
+    A refresh is a rebuild that keeps rows of deleted files for a while. It covers the partitions that match one of the
+    specs `partitions`, or all partitions without specs. The errors are those of `plan_rebuild`.
     """
 
     def choose(base: Table, values: Sequence[Values]) -> Sequence[Values]:
@@ -203,7 +207,7 @@ def plan_refresh(spark: SparkSession, table: str, names: Sequence[str], partitio
 def plan_removal(spark: SparkSession, table: str, name: str, partitions: Collection[Values]) -> BuildPlan:
     """Plan the removal of partitions from an index.
 
-    After the build, the index no longer covers these partitions. Raise the errors of `plan_rebuild`.
+    After the build, the index no longer covers these partitions. The errors are those of `plan_rebuild`.
     """
     removed = frozenset(partitions)
 
@@ -227,7 +231,7 @@ def that_stayed(spark: SparkSession, base: Table, indexes: Sequence[Index]) -> l
     """Return the indexes whose base files stayed in place when their table was renamed.
 
     A file has stayed if it is in the current folder of its partition. An index may also cover files that were moved or
-    removed before the rename, so the majority of its files decides, in a sample of many partitions.
+    removed before the rename, so the majority of the files in a sample of partitions decides.
     """
     if not indexes:
         return []
@@ -249,7 +253,7 @@ def that_stayed(spark: SparkSession, base: Table, indexes: Sequence[Index]) -> l
 
 
 def _some(partitions: Sequence[Values]) -> Sequence[Values]:
-    """Return at most SAMPLED_PARTITIONS of some partitions, at equal distances."""
+    """Return at most SAMPLED_PARTITIONS of these partitions, evenly spread."""
     count = len(partitions)
     return [partitions[at * count // SAMPLED_PARTITIONS] for at in range(SAMPLED_PARTITIONS)] if count else []
 
@@ -266,9 +270,9 @@ def _most_in_place(covered: Covered, folders: Mapping[Values, str]) -> bool:
 
 
 def plan_mending(spark: SparkSession, planned: BuildPlan) -> BuildPlan:
-    """Plan the repair of indexes after another build has published at the same time.
+    """Plan repairs after another build has published at the same time.
 
-    `planned` is the plan of this build. After the repair, no two segments cover the same file.
+    `planned` is the plan of this build. After the repairs, no two segments cover the same file.
     """
     indexes = []
     for scope in planned.scopes:
@@ -308,8 +312,8 @@ def _plan_existing(
 ) -> BuildPlan:
     """Plan a build of existing indexes, in the partitions that `choose` selects.
 
-    `choose` gets the values of all partitions of the table and of the indexes. `whole` says that `choose` selects all
-    partitions.
+    `choose` gets the values of all partitions of the table and of the indexes. `whole` says that it selects all of
+    them.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     selected = [catalog.named(base, indexes, name) for name in dict.fromkeys(map(str.lower, names))] or trusted(indexes)
@@ -356,8 +360,8 @@ def _existing(
     """Return the state of an index before a build.
 
     The state has the definition that `index` gets in the build. `indexes` are all indexes of the base table. `whole`
-    says that all partitions are in scope, so that the encoding may change. `is_elsewhere` says that the root belongs to
-    another metastore, so that the index gets a new root. Raise Unsupported for a copy of an index.
+    says that all partitions are in scope, so that the encoding may change. `is_elsewhere` says that the root belongs
+    to another metastore, so that the index gets a new root. Raise Unsupported for a copy of another index.
     """
     definition = index.definition.renewed(base) if whole else index.definition
     if problem := roots.rival(definition, catalog.trusted_definitions(indexes)):
@@ -389,7 +393,7 @@ def _existing(
 
 
 def _read(folders: Sequence[str], definition: Definition, *, fresh: bool) -> tuple[Covered, tuple[str, ...]]:
-    """Return what the segments `folders` cover, and which of them have a damaged or missing manifest.
+    """Return what the segments `folders` cover, and the folders without a readable manifest.
 
     With `fresh`, cached manifests are not used, because they would hide later damage to a manifest.
     """
@@ -409,9 +413,9 @@ def _removed(spark: SparkSession, base: Table, definition: Definition) -> frozen
 
 
 def trusted(indexes: Sequence[Index]) -> Sequence[Index]:
-    """Return the trusted indexes, and log the others.
+    """Return the trusted indexes, or all if none is trusted.
 
-    Return all indexes if none is trusted; the caller then refuses them.
+    In the first case, the others are logged; in the second, the caller refuses all.
     """
     usable = [index for index in indexes if index.trusted] or indexes
     for index in indexes:
@@ -428,9 +432,9 @@ def _plan(
     chosen: frozenset[Values] | None,
     options: Asked = Asked(),
 ) -> BuildPlan:
-    """Plan a build in the `chosen` partitions of a table.
+    """Plan a build in the `chosen` partitions of a table; None stands for all partitions.
 
-    If `chosen` is None, the build is planned in all partitions. `partitions` are all partitions of the table.
+    `partitions` are all partitions of the table.
     """
     in_scope = [partition for partition in partitions if chosen is None or partition.values in chosen]
     values = [partition.values for partition in in_scope]
@@ -512,8 +516,8 @@ def _changes(index: int, scope: Scope) -> list[Change]:
 def _access(of_base: Sequence[Access | None], segment: NewSegment) -> Access | None:
     """Return the access of the folder of a new segment.
 
-    `of_base` has the access of each base folder, None if it is unknown. The result is None if no access is known. Users
-    may enter the new folder, or write in it, only if they may do so in all base folders and replaced segments.
+    `of_base` has the access of each base folder, None if it is unknown. Users may enter the new folder, or write in
+    it, only if they may do so in all base folders and replaced segments. The result is None if no access is known.
     """
     candidates = [*of_base, *map(stores.permissions_of, segment.replaced)]
     accesses = [access for access in candidates if access is not None]
@@ -521,11 +525,11 @@ def _access(of_base: Sequence[Access | None], segment: NewSegment) -> Access | N
 
 
 def _readers(listing: Listing, numbers: Sequence[int], root: str) -> dict[int, Hashable]:
-    """Return values that identify the readers of listed files.
+    """Return for each of these files a value that identifies its readers.
 
-    The result is keyed by the numbers of the files in the listing; `numbers` are the files to look at. Files with equal
-    values have the same readers: the users who may enter the file's folder and open the file. `root` is the root of the
-    index; folders above both the file and the root do not count.
+    `numbers` are the numbers of the files in the listing, and the keys of the result. Files with equal values have the
+    same readers: the users who may enter the file's folder and open the file. Folders that contain both the file and
+    `root`, the root of the index, are ignored.
     """
     folders = list(dict.fromkeys(parent(listing.files[at].path) for at in numbers))
     enters = dict(zip(folders, generation.accesses([(folder, root) for folder in folders]), strict=True))
@@ -539,7 +543,7 @@ def _readers(listing: Listing, numbers: Sequence[int], root: str) -> dict[int, H
 def _readers_of(folders: Sequence[str]) -> list[Hashable]:
     """Return for each of these segments a value that identifies its readers.
 
-    The readers of a segment are the users who may enter its folder and open its manifest.
+    They are the users who may enter the segment's folder and open its manifest.
     """
     paths = [path for folder in folders for path in (folder, f"{folder}/{FOLDER}/{manifest.FILES_NAME}")]
     permissions = map_parallel(stores.permissions_of, paths)
@@ -566,10 +570,7 @@ def _manifest(folder: str, *, fresh: bool) -> Manifest | None:
 
 
 def _present(folders: Sequence[str]) -> dict[str, int]:
-    """Return the sizes in bytes of all files in segments, by path.
-
-    Files in hidden folders count.
-    """
+    """Return the sizes in bytes of all files in segments, by path; also in the folders of manifests."""
     listed = map_parallel(_files, [path for folder in folders for path in (folder, f"{folder}/{FOLDER}")])
     return {path: size for sizes in listed for path, size in sizes.items()}
 

@@ -1,10 +1,9 @@
-"""Compute the keys of a build that are expressions, by Spark.
+"""Have Spark compute the keys of a build that are expressions.
 
-One job reads the columns of the expressions from the base files that are to be indexed, as a build reads keys: physical
-rows, in the order of the file, with values that are certainly Spark's. Spark evaluates the expressions over these rows,
-under the settings that the indexes record. Tasks write the values to scratch files, one for each base file. There is no
-shuffle, so the rows keep their order. A row for which an expression fails leaves its file unindexed.
-
+One job reads the columns of the expressions from the base files to index, as a build reads keys: physical rows, in the
+order of the file, and only values that Spark reads in the same way. Spark evaluates the expressions over these rows,
+under the settings that the indexes record. Tasks write the results to scratch files, one for each base file. There is
+no shuffle, so the rows keep their order. If an expression fails for a row, the file of this row stays unindexed.
 Fingerprints are taken before Spark starts to read, so that a change of a file during the read is detected.
 """
 
@@ -57,8 +56,8 @@ def compute(
 ) -> None:
     """Compute the keys of these base files, and write them into `folder`.
 
-    Raise BuildFailed or WorkerDied if the job fails, and Unsupported if this session cannot compute the keys as they
-    were defined.
+    Raise BuildFailed, or WorkerDied if a Python worker ended. Raise Unsupported if this session cannot compute the
+    keys as they were defined.
     """
     expressions = list({e.name: e for definition in definitions for e in definition.expressions}.values())
     prints = fingerprint.take_all(sorted(files))
@@ -83,7 +82,7 @@ def _evaluated(
     expressions: Sequence[KeyExpression],
     options: ReadOptions,
 ) -> DataFrame:
-    """Return the rows of base files with the values of expressions."""
+    """Return the rows of base files, with the values of expressions; raise Unsupported."""
     from pyspark.sql import DataFrame
 
     if not jvm_reader.available(spark):
@@ -112,9 +111,9 @@ def java_message(error: Exception) -> str:
 def read(
     batches: Iterable[pa.RecordBatch], columns: Sequence[Column], options: ReadOptions
 ) -> Iterator[pa.RecordBatch]:
-    """Inside a task: yield the rows of these columns of each file, and then a row that ends the file.
+    """Inside a task: yield these columns of each file, and after each file an end row.
 
-    The last row has a text in REASON: why the columns could not be read, or "" if they were.
+    An end row has a text in the column REASON: why the columns could not be read, or "" if they were read.
     """
     schema = pa.schema(
         [(FILE, pa.string()), (REASON, pa.string()), *((c.name, arrow_type(c)) for c in options.key_columns(columns))]
@@ -154,8 +153,8 @@ def write(batches: Iterable[pa.RecordBatch], names: Sequence[str], folder: str) 
     """Inside a task: write the keys of each file to a scratch file.
 
     Yield a row for each base file: its path; the name of its scratch file, "" if no values were written; why its
-    columns could not be read, "" if they were; the names of the expressions that fail for at least one of its rows;
-    and the seconds since the last file.
+    columns could not be read, "" if they were read; the names of the expressions that fail for at least one row; and
+    the seconds since the previous file.
     """
     texts = [(name, pa.string()) for name in ("path", "part", "reason")]
     schema = pa.schema([*texts, ("failed", _NAMES), ("seconds", pa.float64())])

@@ -1,10 +1,10 @@
-"""Make the jobs of a build: divide base files into groups.
+"""Divide the base files of a build into groups, the jobs of the build.
 
 Each group becomes one shard of every index. A shard covers consecutive files, and all shards cover about the same
 number of bytes. A file that several indexes need is opened once for all of them. Other jobs rewrite existing shards.
 
-Index rows have the typed values of their partition. The metastore has these values as texts. Python converts texts in
-canonical form to values. Spark converts all other texts, as when it reads the table.
+Index rows have the typed values of their partition, which the metastore has as texts. Python converts texts in
+canonical form. Spark converts all other texts, as when it reads the table.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ def _by_spark(spark: SparkSession, column: Column, texts: Sequence[str | None]) 
         {column.name: pa.array(texts, pa.string()), _NUMBER: pa.array(range(len(texts)), pa.int64())}
     )
     typed = f.expr(f"try_cast({quote(column.name)} AS {column.type})").alias(column.name)
-    rows = data_frame(spark, texts_table).select(typed, _NUMBER).toArrow().sort_by(_NUMBER)  # Python has no year 10000
+    # to Arrow and not to Python, which has no year 10000
+    rows = data_frame(spark, texts_table).select(typed, _NUMBER).toArrow().sort_by(_NUMBER)
     return rows.column(0).combine_chunks().cast(arrow_type(KeyColumn(column.name, column.type)))
 
 
@@ -91,7 +92,7 @@ def shard_bytes(total: int, cores: int) -> int:
 def count_shards(sources: Sequence[Source], cores: int) -> int:
     """Return how many shards a build of one index writes.
 
-    The build indexes all files of the partitions `sources`, in `cores` concurrent tasks.
+    The build indexes all files of `sources`, in `cores` concurrent tasks.
     """
     files = [BaseFile(source.values, file) for source in sources for file in source.files]
     return sum(1 for _ in grouped(files, shard_bytes(sum(file.status.size for file in files), cores)))
@@ -138,9 +139,9 @@ def jobs(
 ) -> list[Job]:
     """Return the jobs of a build.
 
-    `changes` are the new segments of the build. A job is a group of base files to index for all indexes, or shards to
-    rewrite. `staging` is the folder that `staging.staged` yields, or "" for a format that tasks read themselves.
-    `fatal` maps the path of a file that makes a library end the process to the reason, as in `Group`.
+    A job indexes a group of base files for all indexes, or rewrites shards. `changes` are the new segments of the
+    build. `staging` is the folder that `staging.staged` yields, or "" for a format that tasks read themselves. `fatal`
+    maps the paths of files that crash the process that reads them to the reasons.
     """
     options = ReadOptions(format_of(base), base.columns, metastore.time_zone(spark), staging)
     crc = schema_crc(base.columns, options.time_zone, serde.read_properties(base))
@@ -196,7 +197,7 @@ class _Typed:
 def _shared(changes: Sequence[Change]) -> list[tuple[list[BaseFile], tuple[int, ...]]]:
     """Group the files to read by the changes that need them.
 
-    A group has the numbers of these changes. Changes of several indexes may need the same file.
+    Return for each group its files and the numbers of these changes.
     """
     needed: dict[BaseFile, list[int]] = defaultdict(list)
     for number, change in enumerate(changes):
@@ -223,9 +224,9 @@ def _group(template: Group, typed: _Typed, together: Sequence[Change], files: Se
 
 
 def _kept(change: Change, shards: Sequence[str]) -> list[BaseFile]:
-    """Return the base files whose rows remain when shards are rewritten.
+    """Return the base files whose rows stay when `shards` are rewritten into a new segment.
 
-    `change` is the new segment, and `shards` are the shards to rewrite.
+    `change` is the new segment.
     """
     rows = change.segment.rows_of(shards).select(["values", "path", "size", "mtime_ms", "etag"]).to_pylist()
     return [BaseFile(tuple(row.pop("values") or ()), FileStatus(**row)) for row in rows]

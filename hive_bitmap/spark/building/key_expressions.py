@@ -33,7 +33,8 @@ def resolved_items(
 ) -> list[list[str | KeyExpression]]:
     """Return the keys of several indexes.
 
-    An item is a key, or a sequence of keys. Raise Unsupported, and NotFound for a missing column.
+    An item is a key, or a sequence of keys. Raise Unsupported for an expression that cannot be a key, and NotFound for
+    a missing column.
     """
     from pyspark.sql import Column
 

@@ -1,4 +1,4 @@
-"""Previews of a rebuild: what it would do, without doing it."""
+"""Preview a rebuild: say what it would do, without doing it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Preview(Report):
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (
-        *INDEX_FIELDS[:2],  # its name and its table
+        *INDEX_FIELDS[:2],  # the name and the table of the index
         *_READ,
         Field("why", "why", lambda why: or_dash(reasons(why))),
         figure("seconds", "about", seconds, lambda preview: round(preview.seconds, 1)),
@@ -175,7 +175,7 @@ def preview_of(planned: BuildPlan, number: int, cores: int) -> Preview:
 def _seconds(before: Covered, to_read: int, cores: int) -> float:
     """Estimate the seconds of indexing `to_read` bytes in `cores` concurrent tasks.
 
-    The estimate assumes as many index rows per byte as in the index so far, `before`.
+    The index is assumed to get as many rows per byte as it had so far (`before`).
     """
     indexed, rows = (pc.sum(column).as_py() or 0 for column in (before.files["size"], before.shards["rows"]))
     new_rows = rows * to_read / indexed if indexed > 0 else 0

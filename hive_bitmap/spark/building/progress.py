@@ -33,12 +33,11 @@ class BuildProgress:
 
 @contextmanager
 def reported(spark: SparkSession, files: int, callback: Callable[[BuildProgress], None] | None) -> Iterator[Any]:
-    """Yield an accumulator for tasks.
+    """Yield an accumulator for tasks, and report its value to `callback`.
 
-    The value of the accumulator, (files, rows, bytes), is reported to `callback` until the `with` block ends. Without a
-    callback, the accumulator is None. Spark Connect has no accumulators: there the accumulator is None, too, and the
-    callback is called once, at the end, with 0 rows and bytes. An exception of the callback is raised when the `with`
-    block has ended.
+    The value (files, rows, bytes) is reported until the `with` block ends. The accumulator is None without a callback,
+    and on Spark Connect, which has no accumulators: there the callback is called once, at the end, with 0 rows and
+    bytes. An exception of the callback is raised at the end of the `with` block.
     """
     if callback is None:
         yield None

@@ -1,10 +1,9 @@
 """Publish builds, and drop indexes.
 
-To publish a build is to move slots to its new segments, and to retire the segments that the new segments replace.
-
-All slots that change are moved at once if the session can do that, so readers see the state before or after. If the
-metastore fails halfway, new segments that the metastore does not reference are deleted. If the metastore does not
-answer at all, new segments are left to `clean`.
+To publish a build is to move slots to its new segments, and to retire the segments that the new segments replace. All
+slots that change are moved at once if the session can do that, so that readers see the state before or after. If the
+metastore fails halfway, new segments that it does not reference are deleted. If it does not answer at all, new
+segments are left to `clean`.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ MOST_ROUNDS = 5  # attempts to move slots while other builds move them too
 
 
 class NotPublished(BuildFailed):
-    """The error for a build that was not published completely.
+    """The error for a build that was published only in part, or not at all.
 
-    Nothing or only a part was published. The other files of the build are deleted, or left to `clean`.
+    Its other files are deleted, or left to `clean`.
     """
 
 
@@ -51,10 +50,10 @@ class Publication:
     """The metastore changes for one index.
 
     `new` has the folders of the new segments. After the publication, no slot may point at the folders in `gone`.
-    `unchanged` has the folders of the segments that stay, as of the planning of the build. `created` says that this
-    build creates the index; otherwise the index table must exist. In a copied metastore, `former` is the definition
-    before the index gets a new root; otherwise it is None. `stored` is the definition that the metastore had when the
-    build was planned; None if it had none.
+    `unchanged` has the folders of the segments that were to stay when the build was planned. `created` says whether
+    this build creates the index; otherwise the index table must exist. `former` is the definition with the old root,
+    if the index of a copied metastore gets a new root; otherwise None. `stored` is the definition in the metastore
+    when the build was planned; None if there was none.
     """
 
     definition: Definition
@@ -70,8 +69,8 @@ class Publication:
 class IndexToDrop:
     """An index to drop, in its state before its table is dropped.
 
-    `live` has the published generations. `refusal` says why the files of the index must stay. For example, the store of
-    an untrusted index is not accessed. `refusal` is "" if the files are deleted.
+    `live` has the published generations. `refusal` says why the files of the index must stay, for example because the
+    index is not trusted; "" if the files are deleted.
     """
 
     definition: Definition
@@ -100,7 +99,7 @@ def publish(spark: SparkSession, base: Table, publications: Sequence[Publication
 
 
 def index_to_drop(spark: SparkSession, index: Index, indexes: Iterable[Index]) -> IndexToDrop:
-    """Return the state of an index that is needed to drop it.
+    """Return what `drop` needs to know of an index before its table is dropped.
 
     `indexes` are all indexes of its table or database.
     """
@@ -113,9 +112,9 @@ def index_to_drop(spark: SparkSession, index: Index, indexes: Iterable[Index]) -
 def drop(spark: SparkSession, base: Table | None, index: IndexToDrop) -> None:
     """Drop an index table and delete its generations, and nothing else.
 
-    `base` is None if the base table no longer exists. Generations of a running build are not deleted: the build itself
-    deletes its generations when it fails, or publishes them in a new index table. Files that may not belong to this
-    index stay, and the log says why. Raise StoreError if files could not be deleted.
+    `base` is None if the base table no longer exists. Generations of a running build stay: the build publishes them in
+    a new index table, or deletes them when it fails. Files that may not belong to this index stay, and the log says
+    why. Raise StoreError if files could not be deleted.
     """
     definition, live = index.definition, index.live
     with catalog.changing():
@@ -140,9 +139,8 @@ def drop(spark: SparkSession, base: Table | None, index: IndexToDrop) -> None:
         for why in dict.fromkeys([*(remaining.why for remaining in remains), *filter(None, [stays])]):
             log.warning("index %s is dropped, but %s", definition.name, why)
     except (OSError, StoreError, Unsupported) as e:
-        with suppress(
-            OSError, StoreError, Unsupported
-        ):  # without the marker, clean must wait until the build process has ended
+        # without a marker, `clean` would have to wait until the process that built the generations has ended
+        with suppress(OSError, StoreError, Unsupported):
             _retire(spark, definition, live)
         raise StoreError(
             f"index {definition.name} is dropped, but files of it are left in {definition.root} ({e}): once they can "
@@ -182,7 +180,7 @@ def _publish(spark: SparkSession, base: Table, publication: Publication) -> bool
         if refusal := roots.refusal(definition, this_metastore):
             log.warning("index %s is published, but nothing is deleted: %s", definition.name, refusal)
             return True
-        # The replaced segments include a new one of this build if another build has replaced it already.
+        # If another build has already replaced a new segment of this build, this segment is among the replaced ones.
         is_whole = bool(after) and set(publication.new) <= set(after.values())
         live = {table.location, *after.values()} if is_new and is_whole else _referenced(spark, definition)
         replaced = {*before.values(), *publication.new} - live
@@ -201,8 +199,8 @@ def _publish(spark: SparkSession, base: Table, publication: Publication) -> bool
 def _moved(spark: SparkSession, table: Table, publication: Publication, empty: str, before: Slots) -> Slots:
     """Move the slots of an index as this build requires; return all slots afterwards.
 
-    `before` are the slots before the build, and `empty` is the folder of empty slots. If another build takes slots at
-    the same time, this build puts its segments into other slots.
+    `before` are the slots before the build, and `empty` is the folder of empty slots. If another build takes a slot at
+    the same time, this build chooses another one.
     """
     current = before
     for _ in range(MOST_ROUNDS):
@@ -210,7 +208,7 @@ def _moved(spark: SparkSession, table: Table, publication: Publication, empty: s
         if current and not moves.moved:
             break
         added, moved = dict.fromkeys(moves.added or (() if current else (0,)), empty), moves.moved
-        if moves.moved.keys() <= added.keys():  # no other slot changes, so none has to change at the same time
+        if moves.moved.keys() <= added.keys():  # only new slots change, so they can be added with their new folders
             added, moved = {**added, **moves.moved}, {}
         are_new = alter_table.change(
             spark,
@@ -242,7 +240,7 @@ def _index_table(spark: SparkSession, base: Table, publication: Publication) -> 
         if definition.needs_pointer:  # before the table exists, so that it can be found even if the build is killed
             catalog_changes.point_to(spark, base, {definition.pointer}, set())
         if alter_table.create(spark, new_table):
-            return new_table, True  # without asking the metastore for it
+            return new_table, True  # the metastore need not be asked for it
     tables = _named(spark, definition)
     if not tables:
         raise BuildFailed(f"index {definition.name} on {definition.full_table} was dropped while it was built")
@@ -274,7 +272,7 @@ def _index_table(spark: SparkSession, base: Table, publication: Publication) -> 
 def _as_set(current: Definition, built: Definition) -> Definition:
     """Return the current definition with the encoding and format of the definition `built`.
 
-    The result keeps properties that were set during the build.
+    Properties that were set during the build stay.
     """
     later = "" if current.next_encoding == built.encoding else current.next_encoding
     return replace(
@@ -336,7 +334,7 @@ def _replace_table(spark: SparkSession, base: Table, table: Table, publication: 
         alter_table.drop(spark, existing)
     if definition.needs_pointer:
         catalog_changes.point_to(spark, base, {new.pointer}, set())
-    alter_table.create(spark, replace(index_table(new), owner=table.owner))  # else a refresh's user would own it
+    alter_table.create(spark, replace(index_table(new), owner=table.owner))  # the user of a refresh must not own it
     [created] = _named(spark, new)
     empty = generation.make_empty_folder(definition.root, stores.permissions_of(definition.root))
     _moved(spark, created, replace(publication, definition=new), empty, catalog.slots_of(spark, created))
@@ -352,7 +350,7 @@ def _replace_table(spark: SparkSession, base: Table, table: Table, publication: 
 def drop_remains(spark: SparkSession, definition: Definition, *, of_others: bool = False) -> None:
     """Drop the table that a killed build has created to replace the index table.
 
-    With `of_others`, the table is dropped even if that build may still be running; the work of that build is then lost.
+    A table of a build that may still be running stays. With `of_others` it is dropped, too, and that build is lost.
     """
     for table in _named(spark, _next(definition)):
         if _is_replacement(table, definition):
@@ -401,8 +399,8 @@ def _delete_new(spark: SparkSession, publication: Publication, folders: Sequence
 def _discard(spark: SparkSession, base: Table, publication: Publication) -> int | None:
     """Delete the new segments that the metastore does not reference.
 
-    Return how many new segments the metastore references. Return None if the metastore does not answer; `clean` then
-    has to delete the segments.
+    Return how many new segments it references. Return None if the metastore does not answer; the segments are then
+    left to `clean`.
     """
     definition, new = publication.definition, publication.new
     try:
@@ -412,7 +410,7 @@ def _discard(spark: SparkSession, base: Table, publication: Publication) -> int 
             catalog_changes.point_to(spark, base, set(), {definition.pointer})
     except Exception as e:  # noqa: BLE001 - as above
         log.warning("run clean to delete new files of index %s: the metastore does not answer: %s", definition.name, e)
-        _retire(spark, definition, new)  # harmless for one that was published after all
+        _retire(spark, definition, new)  # harmless for a segment that was published after all
         return None
     unpublished = [folder for folder in new if folder not in live]
     _delete_new(spark, replace(publication, created=not is_there), unpublished)
@@ -451,10 +449,7 @@ def _failure(publications: Sequence[Publication], done: int, referenced: int | N
 
 
 def _cause(error: Exception) -> str:
-    """Return the first line of an error.
-
-    py4j's introduction and the JVM's stack trace are left out.
-    """
+    """Return the first line of an error, without py4j's introduction and the JVM's stack trace."""
     lines = [line.strip(": ") for line in str(error).splitlines() if not line.startswith(("\t", "An error occurred"))]
     reason = next(filter(None, lines), type(error).__name__)
     return f"{reason}; give another LOCATION" if "within managed warehouse root" in reason else reason

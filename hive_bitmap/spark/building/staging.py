@@ -1,8 +1,8 @@
-"""Stage base files that only Spark can read.
+"""Have Spark read base files that only Spark can read.
 
-Spark writes their key columns to scratch files, which tasks read. Each split of a file becomes one scratch file. So the
-scratch files, in the order of the splits, have the rows in the order of the file. Fingerprints are taken before Spark
-starts to read, so that a change of a file during the read is detected.
+Spark writes their key columns to scratch files, which tasks read. Each split of a file becomes one scratch file, so
+the scratch files have the rows in the order of the file if they are read in the order of the splits. Fingerprints are
+taken before Spark starts to read, so that a change of a file during the read is detected.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ MOST_NAMED = 1000  # most partitions in a WHERE; for more partitions Spark reads
 def for_build(
     spark: SparkSession, base: Table, busy: Sequence[Change], fatal: Collection[str] = ()
 ) -> AbstractContextManager[str]:
-    """Return a context manager that stages the files of a build.
+    """Stage the files of a build; return the context manager of `staged`.
 
-    The context manager is that of `staged`. `busy` are the new segments of the build. The values are staged in the
-    first of these segments. No file of `fatal` is read.
+    `busy` are the new segments of the build; the values are staged in the first of them. Files in `fatal` are not
+    read.
     """
     files: dict[Values, dict[str, FileStatus]] = defaultdict(dict)
     for change in busy:
@@ -72,8 +72,7 @@ def in_scratch(
 ) -> Iterator[str]:
     """Stage files like `staged`, in a new generation that is deleted afterwards.
 
-    The generation is in the root of the first index. If this index has no root yet, the generation is where the root
-    would be.
+    The generation lies in the root of the first index, or if this index has no root yet, where the root would be.
     """
     if not _is_needed(base, definitions):
         yield ""
@@ -109,7 +108,7 @@ def in_scratch(
 def staged(
     spark: SparkSession, base: Table, sources: Sequence[Source], definitions: Iterable[Definition], folder: str
 ) -> Iterator[str]:
-    """Have Spark read files that only it reads, and compute keys that are expressions.
+    """Have Spark read files that only Spark can read, and compute keys that are expressions.
 
     Yield the folder with the values, or "" if tasks read all that they need themselves. The yielded folder lies in
     `folder`, a generation that has been started, and is deleted at the end of the block. Raise BuildFailed if Spark
@@ -168,10 +167,7 @@ def _stage(spark: SparkSession, base: Table, sources: Sequence[Source], columns:
 
 
 def _values(spark: SparkSession, base: Table, sources: Sequence[Source], columns: Sequence[str]) -> DataFrame:
-    """Return these columns of the partitions in `sources`.
-
-    The file and split start of each row are added.
-    """
+    """Return these columns of the partitions in `sources`, with the file and split start of each row."""
     from pyspark.sql import functions as f
 
     frame = spark.table(base.spark_name)
@@ -185,10 +181,10 @@ def _values(spark: SparkSession, base: Table, sources: Sequence[Source], columns
 
 
 def condition_on(base: Table, source: Source) -> str:
-    """Return an SQL condition that is true for the rows of a partition.
+    """Return an SQL condition that is true for the rows of the partition `source`.
 
-    `source` is the partition. Values are compared in the types of their columns. So the condition is also true for
-    other partitions whose values are equal but written differently.
+    Values are compared in the types of their columns, so the condition is also true for other partitions whose values
+    are equal but written differently.
     """
     pairs = zip(base.partition_columns, source.values, strict=True)
     equal = (
