@@ -1,4 +1,4 @@
-"""Let indexes follow their tables: refresh them in the background after writes.
+"""Refresh indexes in the background after writes to their tables.
 
 `Refresher` receives writes from the JVM, and unindexed files from the planner. Its `RefreshQueue` decides when to
 refresh, and `table_refresh` refreshes.

@@ -1,4 +1,4 @@
-"""The queue of refreshes of one process.
+"""Queue the refreshes of one process.
 
 Each table has at most one pending refresh. A thread runs due refreshes, one after the other, and ends when no refresh
 is requested for a while. The thread is a daemon, so it does not keep the process alive.
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE = 60.0  # seconds from a failed refresh to the next one; doubled after each further failure
 LONGEST_PAUSE = 3600.0
-MOST_UNSETTLED = 3  # consecutive unsettled refreshes; then the next write or query requests one
-MOST_PARTITIONS = 1000  # in a request; with more, a refresh checks all partitions
+MOST_UNSETTLED = 3  # consecutive unsettled refreshes; after these, a write or query has to request the next one
+MOST_PARTITIONS = 1000  # most partitions of a request; with more, a refresh checks all partitions
 
 Partition = tuple[tuple[str, str | None], ...]  # values of some or all partition columns, by column
 log = logging.getLogger(__name__)
@@ -36,10 +36,7 @@ IDLE_SECONDS = 60.0  # after this time without requests, the thread ends
 
 
 def few(partitions: frozenset[Partition]) -> frozenset[Partition] | None:
-    """Return these partitions, or None if there are too many.
-
-    More than MOST_PARTITIONS are too many. None means all partitions.
-    """
+    """Return these partitions; None, which means all partitions, if there are more than MOST_PARTITIONS."""
     return partitions if len(partitions) <= MOST_PARTITIONS else None
 
 
@@ -48,8 +45,8 @@ class Outcome(Enum):
 
     CHANGED = "files were indexed, or partitions were dropped"
     IN_VAIN = "there was nothing to do"
-    TOO_EARLY = "another process was building; it is tried again after the interval"
-    UNSETTLED = "there was something to do in each pass; it is tried again after the interval, a few times"
+    TOO_EARLY = "another process was building; the refresh is tried again after the interval"
+    UNSETTLED = "each pass found something to do; the refresh is tried again after the interval, a few times"
 
 
 @dataclass(frozen=True, order=True)
@@ -77,9 +74,9 @@ class Key:
 class RefreshRequest:
     """A requested refresh of some partitions of a table, or of all (None).
 
-    `session` is the session of the last request, which runs the refresh. `by_query` says that no write has requested
-    the refresh, but only queries that found unindexed files. If a refresh requested by queries changes nothing, for
-    example because the files cannot be indexed, the next such refresh waits twice as long.
+    `session` is the session of the last request, which runs the refresh. `by_query` says that only queries that found
+    unindexed files have requested the refresh, and no write. If such a refresh changes nothing, for example because
+    the files cannot be indexed, the next one waits twice as long.
     """
 
     key: Key
@@ -99,16 +96,17 @@ class RefreshRequest:
 class State:
     """The state of one key: the pending request, and how the last refreshes ended.
 
-    `request` is None if no refresh is pending. `ended` is when the last refresh ended; -infinity before the first one.
-    The other fields count consecutive refreshes up to the last one: those that failed, those that were requested only
-    by queries and changed nothing, and those that were UNSETTLED.
+    `request` is None if no refresh is pending. `ended` is when the last refresh ended, by the clock of the queue;
+    -infinity before the first one. The other fields count consecutive refreshes up to the last one: those that failed
+    (`failures`), those that only queries requested and that changed nothing (`no_ops`), and those that were UNSETTLED
+    (`unsettled`).
     """
 
     request: RefreshRequest | None = None
     ended: float = float("-inf")
-    failures: int = 0  # consecutive failed refreshes
-    no_ops: int = 0  # consecutive refreshes without an effect that only queries requested
-    unsettled: int = 0  # consecutive unsettled refreshes
+    failures: int = 0
+    no_ops: int = 0
+    unsettled: int = 0
 
     @property
     def due(self) -> float:
@@ -149,8 +147,8 @@ class State:
 def pause(first: float, times: int) -> float:
     """Return the length of a pause in seconds.
 
-    `times` is the number of the pause, counted from 1. The first pause takes `first` seconds. Each further pause takes
-    twice as long as the pause before it, but at most LONGEST_PAUSE.
+    `times` is the number of the pause, counted from 1. The first pause takes `first` seconds, and each further one
+    twice as long as the one before, up to LONGEST_PAUSE.
     """
     return min(first * 2.0 ** min(times - 1, 30), LONGEST_PAUSE)
 
@@ -158,8 +156,8 @@ def pause(first: float, times: int) -> float:
 class RefreshQueue:
     """A queue that calls `refresh` for each request.
 
-    `refresh` is called at most once in the interval of a key. Its error is logged once. A failed refresh is repeated a
-    minute later, then after twice as long each time, up to an hour. `clock` returns seconds.
+    `refresh` is called at most once in the interval of a key. If it fails, the error is logged once, and the refresh
+    is repeated a minute later, then after twice as long each time, up to an hour. `clock` returns seconds.
     """
 
     def __init__(
@@ -205,17 +203,14 @@ class RefreshQueue:
             self._changed.notify_all()
 
     def longest_interval(self) -> float:
-        """Return the longest interval in seconds of pending and running refreshes.
-
-        Return 0 if no refresh is pending or running.
-        """
+        """Return the longest interval in seconds of pending and running refreshes; 0 if there are none."""
         with self._changed:
             return max((key.interval for key in self._states if self._is_wanted(key)), default=0.0)
 
     def wait(self, seconds: float) -> bool:
         """Wait at most `seconds` until nothing is pending or running.
 
-        Return whether the wait ended in time. The wait does not include failed refreshes that are repeated later.
+        Return whether the wait ended in time. Failed refreshes that are repeated later are not waited for.
         """
         end = self._clock() + seconds
         with self._changed:

@@ -1,4 +1,4 @@
-"""Let indexes follow their tables: collect writes and queue refreshes.
+"""Collect the writes to followed tables, and queue refreshes of their indexes.
 
 The JVM reports the writes that it has committed (`written`). The planner reports unindexed files (`seen`), which may
 come from Hive, other programs, or applications that ended before their refresh. A write to a path is assigned to a
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 MOST_TABLES = 10_000
 POOL = "hive_bitmap"  # the scheduler pool of the refreshes' jobs
 MOST_DATABASES = 1000
-LOOK_SECONDS = 30.0  # writes by path to a table younger than this may be missed
+LOOK_SECONDS = 30.0  # seconds between searches for followed tables; writes by path to newer tables may be missed
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,8 @@ class Refresher:
         """Queue refreshes for a write, given as JSON of `Write.java`.
 
         Return the table's indexed columns as JSON, or `null` if they are unknown. A write to a path is assigned to the
-        followed table with that folder. The table is found if it is in the session's database, or if this process has
-        seen it before.
+        followed table with that folder. Only tables of the session's database, and tables that this process has seen
+        before, are found.
         """
         fields = json.loads(text)
         if "path" in fields:
@@ -134,8 +134,8 @@ class Refresher:
     def seen(self, spark: SparkSession, base: Table, indexes: Iterable[Index], results: LookupResults) -> str:
         """Queue refreshes for the unindexed files of a query.
 
-        Return a message about the files, or "" if there is nothing to say. The refresh of an index that follows its
-        table is queued if a file is older than the index's interval. For a newer file, the write has usually requested
+        Return a message about the files, or "" if there is nothing to say. An index that follows its table is
+        refreshed if a file is older than the index's interval. A newer file is usually from a write that has requested
         a refresh already.
         """
         followers = following(indexes)
@@ -169,8 +169,8 @@ class Refresher:
     def _is_queued(self, request: RefreshRequest, lag: float | None) -> bool:
         """Queue a refresh, unless it is too early or already queued.
 
-        `lag` is the age of the oldest unindexed file in seconds; None if unknown. A refresh is too early if `lag` is
-        known and less than the refresh interval of the request. Return whether a refresh is pending or running.
+        `lag` is the age of the oldest unindexed file in seconds; None if unknown. It is too early if `lag` is less
+        than the refresh interval. Return whether a refresh is pending or running.
         """
         late = lag is None or lag >= request.key.interval
         return self.queue.is_wanted(request.key) or (late and self.queue.want(request))
@@ -229,8 +229,8 @@ class Refresher:
         """Return a separate session in which a refresh runs.
 
         `spark` is the session that wrote. Writes of the separate session are not followed, and its jobs run in POOL. A
-        refresh is done with the rights of the application, so trust and Python settings come from the application, not
-        from the session that wrote.
+        refresh has the rights of the application, so trust and Python settings come from the application, not from the
+        session that wrote.
         """
         from pyspark.sql import SparkSession
 

@@ -1,7 +1,4 @@
-"""Refresh the indexes of a table once.
-
-The refresh is requested by a scheduler, or by the queue for indexes that follow their tables.
-"""
+"""Refresh the indexes of a table once, as a scheduler or the refresh queue requests."""
 
 from __future__ import annotations
 
@@ -24,15 +21,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
-MOST_PASSES = 3  # most passes of one refresh, if other builds publish at the same time
-YOUNG_SECONDS = 600.0  # an older build may have died unnoticed, so it is not waited for
+MOST_PASSES = 3  # most passes of one refresh while other builds publish
+YOUNG_SECONDS = 600.0  # a refresh does not wait for an older build, which may have died unnoticed
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableRefresh:
     """The result of refreshing one table, which took `seconds`.
 
-    There is either a report for each index, or an error. `error` is "" if the refresh succeeded.
+    `reports` has a report for each index; it is empty after an error. `error` is "" if the refresh succeeded.
     """
 
     table: str
@@ -56,8 +53,7 @@ def refresh_table(
 ) -> TableRefresh:
     """Refresh all indexes of a table.
 
-    `progress` is called during the refresh; None means that nobody follows the progress. An error is returned in the
-    result, not raised.
+    `progress` is called during the refresh; None for no calls. An error is returned in the result, not raised.
     """
     from pyspark.errors import PySparkException
 
@@ -73,14 +69,14 @@ def refresh_table(
 def refresh_followers(spark: SparkSession, key: Key, partitions: Iterable[Partition] | None) -> Outcome:
     """Refresh the indexes that follow one table with the same interval.
 
-    `key` names the table and the interval. Only `partitions` are refreshed; None stands for all partitions. The outcome
-    is IN_VAIN also if the table or its indexes no longer exist. The result, or the error, is recorded in the root of
-    each index. Raises the errors of `refresh`.
+    `key` names the table and the interval. Only `partitions` are refreshed; None stands for all partitions. The
+    result, or the error, is recorded in the root of each index. The outcome is also IN_VAIN if the table or its
+    indexes no longer exist. Raises the errors of `refresh`.
     """
     base, followers = followers_of(spark, key)
     if base is None or not followers:
         return Outcome.IN_VAIN
-    listed = None if partitions is None else [dict(one) for one in partitions]
+    listed = None if partitions is None else [dict(partition) for partition in partitions]
     if listed == []:
         return Outcome.IN_VAIN
     if any(map(is_being_built, followers)):
@@ -88,12 +84,12 @@ def refresh_followers(spark: SparkSession, key: Key, partitions: Iterable[Partit
     began = time.monotonic()
     try:
         reports = _until_published(spark, base.spark_name, followers, listed)
-    except NotFound:  # dropped, or renamed, since it was looked up
+    except NotFound:  # the table was dropped or renamed in the meantime
         return Outcome.TOO_EARLY if is_followed(spark, key) else Outcome.IN_VAIN
     except Exception as e:
         _record(spark, followers, RefreshRecord.of_now(time.monotonic() - began, 0, str(e) or type(e).__name__))
         raise
-    files = max((sum(one.files_read for one in same) for same in zip(*reports, strict=True)), default=0)
+    files = max((sum(report.files_read for report in same) for same in zip(*reports, strict=True)), default=0)
     _record(spark, followers, RefreshRecord.of_now(time.monotonic() - began, files))
     if any(map(has_changed, reports[-1])):
         return Outcome.UNSETTLED
@@ -108,10 +104,10 @@ def _until_published(
     `followers` are the indexes to refresh. `partitions` has values of partition columns for each partition to refresh;
     None stands for all partitions. Return the reports of each pass.
 
-    If two builds publish the same partition, the later build wins, with the files that it has seen. So a pass is
-    followed by another pass until nothing changes, and the last build sees the final state. The metastore may write
-    partition values in another way than the program that wrote the files. So if no partition has the given values, all
-    partitions are checked.
+    If two builds publish the same partition, the later one wins, with the files that it has seen. So passes are
+    repeated until one changes nothing: the last build then sees the final state. If no partition has the given values,
+    all partitions are checked, because the metastore may write values in another way than the program that wrote the
+    files.
     """
     names = [index.definition.name for index in followers]
     passes = [refresh(spark, table, names, partitions=partitions or ())]
@@ -123,10 +119,12 @@ def _until_published(
 
 
 def has_looked(report: BuildReport) -> bool:
+    """Return whether a build has found any partition or file to look at."""
     return bool(report.untouched or report.base_files or has_changed(report))
 
 
 def has_changed(report: BuildReport) -> bool:
+    """Return whether a build has changed the index, or has seen base files change."""
     return bool(report.files_read or report.partitions_dropped or report.changed)
 
 
@@ -146,7 +144,7 @@ def is_being_built(index: Index) -> bool:
 def _record(spark: SparkSession, indexes: Iterable[Index], record: RefreshRecord) -> None:
     """Record a refresh in the root of each index.
 
-    If a root cannot be written, only log this.
+    A root that cannot be written is only logged.
     """
     mine = metastore_id(spark)
     for index in indexes:

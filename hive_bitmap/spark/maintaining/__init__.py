@@ -2,16 +2,16 @@
 
 Each module has a few entry points. All modules change the metastore first, and then delete files.
 
-* `building/publish` changes the metastore and then cleans up. It first adds slots, empty and in a separate call; slots
-  are never dropped. It then moves all changed slots in one `alter_partitions` (`protocol.Changes`), so every listing of
-  the slots shows one state. If no other slot changes, as in a new index, slots are added with their segments at once.
+* `building/publish` changes the metastore and then cleans up. It first adds empty slots in a separate call; slots are
+  never dropped. It then moves all changed slots in one `alter_partitions` (`protocol.Changes`), so every listing of the
+  slots shows one state. If only new slots change, as in a new index, they are added with their segments in one call.
   The slots are listed again afterwards. If another build has taken the slot of a segment, the segment gets another
   slot, for at most five rounds. If two builds have indexed the same files, both segments may cover them: queries then
   use the segment with the oldest name, and the build that detects this (`build_scope.plan_mending`, otherwise the next
   refresh) removes the rows of the other segment. Until then, SQL queries of the index table count these rows twice, as
   docs/format.md says. The replaced generations are only marked.
-* A session without `alter_partitions` (Spark Connect) moves slots one by one. The slots that become empty come first.
-  So a SQL query of the index table may miss rows for a moment, but never sees rows twice.
+* A session without `alter_partitions` (Spark Connect) moves slots one by one, first the slots that become empty. So a
+  SQL query of the index table may miss rows for a moment, but never sees rows twice.
 * `index/generation` determines the state of a folder (`State`) from its markers alone: building, complete, replaced,
   orphaned, or unknown, if no marker can be read. Code that deletes (`maintaining/clean`, the next build, a drop) first
   reads the state of each folder, and how long the folder has been unused, and only then asks which folders the
@@ -29,18 +29,18 @@ Each module has a few entry points. All modules change the metastore first, and 
   same ids. `roots.refusal` compares the metastore before anything is deleted, `roots.claim` before anything is written.
   In a copy, `build_scope` gives an index a new id and root (`Indexed.elsewhere`), and `publish` writes id and root to
   the index table (`Publication.former`). `clean` deletes the folder of a dropped index only if its marker names this
-  metastore, or if the marker names no metastore and the user names the folder.
-* A process knows in which folders its own builds write (`markers.is_in_work`). Whether another process still writes to
-  a folder is guessed from its marker (`Author.is_at_work`).
+  metastore, or if the marker names no metastore and the user gives the folder as the location.
+* A process knows in which folders its own builds write (`markers.is_in_work`). For other processes this is guessed from
+  the marker of the folder (`Author.is_at_work`).
 * DROP TABLE asks Python for the indexes (`publish.index_to_drop`), has Spark execute the statement, and then drops the
   indexes (`maintaining/drop.drop_after`). The indexes are dropped last, because Spark or an authorizer may refuse the
   statement. Python is asked for the indexes first, because the metastore no longer lists them after a DROP DATABASE.
-* The properties of an index table define the index. An index has a problem unless its table has the owner of the base
-  table or is trusted for another reason (`registry/trust`, one rule for all entry points), the checksum of the
-  properties is right, and the index table and the base table still fit the properties (`index/schema_drift`). `show`
-  reports the problem, and queries do not use the index. The text of the property WHERE is never run:
-  `index/partition_conditions` parses the text, and Spark runs the text that is formatted from the parsed condition. The
-  marker of each segment has a copy of the properties, from which `rebuild` restores them.
+* The properties of an index table define the index. An index has a problem if it is not trusted (`registry/trust`, one
+  rule for all entry points), if the checksum of the properties is wrong, or if the index table or the base table no
+  longer fits the properties (`index/schema_drift`). `show` reports the problem, and queries do not use the index. The
+  text of the property WHERE is never run: `index/partition_conditions` parses it, and Spark runs the text that is
+  formatted from the parsed condition. The marker of each segment has a copy of the properties, from which `rebuild`
+  restores them.
 * An index table is in `Definition.index_table_database`. If this is not the database of the base table, or if the index
   table does not have its default name (`needs_pointer`), `catalog_changes.point_to` adds a pointer to the index table
   to a property of the base table. The pointer is added before the index table is created or renamed
@@ -51,8 +51,8 @@ Each module has a few entry points. All modules change the metastore first, and 
   the index tables in the database (`trust.base_named`). The marker of a root also names the database of the index
   table, so `clean` looks for the index table in that database before the folder counts as a leftover.
 * A manifest has, for each file, a checksum of the columns that the table had (`definition.schema_crc`). The checksum
-  only shows whether the keys would be read alike now (`valid_schemas`), and which columns were looked at when the file
-  was indexed (`known_schemas`). ORC files whose columns Spark finds by name are marked (`by_name`), and stay indexed
+  only shows whether a build would now read the same keys (`valid_schemas`), and which columns the build has looked at
+  (`known_schemas`). ORC files whose columns Spark finds by name are marked (`by_name`), and stay indexed
   under any checksum. Hive's ways of finding columns differ from version to version, so `hive/` ignores this mark. If a
   column was added after a file was indexed, and the file has no column of that name (`foreign`), the column is NULL in
   the file, so tasks may read it.

@@ -2,8 +2,8 @@
 
 If the files of the table have stayed in place, the files of an index stay too: the index table is renamed, and the
 marker of the index's root gets the new name of the table. If the rename has moved the files, as for a managed table,
-the rows of the index have paths that no longer exist. Then each index gets a new index table and a new folder, into
-which its shards are rewritten. Once the new index is published, the old index is dropped.
+the paths in the rows of the index no longer exist. Then each index gets a new index table and a new folder, into which
+its shards are rewritten. Once the new index is published, the old index is dropped.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def attach(
 ) -> list[BuildReport]:
     """Give a renamed table the indexes that it had under its name `former`.
 
-    Files that are unchanged since they were indexed are not read again. Return a report for each index, sorted by name,
-    except for indexes that an earlier call has attached. A session with indexes enabled attaches indexes itself at
-    `ALTER TABLE .. RENAME TO`. Raise NotFound if the table or the indexes do not exist. Raise Unsupported if there is
-    still a table with the former name, or if an index is not trusted or does not fit the table. Raise AlreadyExists if
-    the new name of an index is taken, and BuildFailed.
+    Files that are unchanged since they were indexed are not read again. Return a report for each index that this call
+    has attached, sorted by name. A session with indexes enabled attaches indexes itself at `ALTER TABLE .. RENAME TO`.
+    Raise NotFound if the table or the indexes do not exist. Raise Unsupported if there is still a table with the name
+    `former`, or if an index is not trusted or does not fit the table. Raise AlreadyExists if the new name of an index
+    is taken, and BuildFailed.
     """
     reports, staying = _attach(spark, table, former, progress)
     if staying:
@@ -49,7 +49,8 @@ def attach(
 def attach_renamed(spark: SparkSession, table: str, former: str) -> None:
     """Attach the indexes of a table that Spark has just renamed.
 
-    A rename changes no file, so indexes whose files stay in place are not refreshed. Raise as `attach`.
+    Indexes whose files stay in place are not refreshed, because a rename changes no file. The errors are those of
+    `attach`.
     """
     _attach(spark, table, former, None)
 
@@ -57,7 +58,7 @@ def attach_renamed(spark: SparkSession, table: str, former: str) -> None:
 def _attach(
     spark: SparkSession, table: str, former: str, progress: Callable[[BuildProgress], None] | None
 ) -> tuple[list[BuildReport], list[Index]]:
-    """Attach indexes, without refreshing those whose base files have stayed in place.
+    """Attach indexes; do not refresh those whose base files have stayed in place.
 
     Return the reports of the others, and the indexes that are not refreshed.
     """
@@ -116,11 +117,10 @@ def _under_new_name(base: Table, former: Definition) -> Definition:
 
 
 def _may_stay(spark: SparkSession, base: Table, index: Index) -> bool:
-    """Return whether an index may keep its folder if base files stay.
+    """Return whether an index may keep its folder if the base files stay in place.
 
-    `base` is the renamed table, and base files stay if the rename has not moved them. The index may keep its folder
-    only if the table was renamed within its database, and if the marker in the index's root names this index and no
-    other metastore.
+    `base` is the renamed table. The index may keep its folder only if the table was renamed within its database, and
+    if the marker in the index's root names this index and no other metastore.
     """
     former = index.definition
     if former.is_former or not former.id or former.database != base.database or former.catalog != base.catalog:
@@ -132,9 +132,9 @@ def _may_stay(spark: SparkSession, base: Table, index: Index) -> bool:
 def _keep(spark: SparkSession, base: Table, index: Index, indexes: Sequence[Index], renamed: Definition) -> None:
     """Give an index the new name of its table, and keep its folder.
 
-    `indexes` are all indexes of the table's former name. `renamed` is the definition of the index under the new name of
-    the table. Raise Unsupported if another index claims the folder, and AlreadyExists if the new name of the index
-    table is taken.
+    `indexes` are all indexes of the table's old name. `renamed` is the definition of the index under the new name.
+    Raise Unsupported if another index claims the folder, and AlreadyExists if the new name of the index table is
+    taken.
     """
     former = index.definition
     if problem := roots.rival(former, catalog.trusted_definitions(indexes)):
@@ -168,8 +168,8 @@ def _moved(
 def _rename_table(spark: SparkSession, table: str, definition: Definition, name: str) -> None:
     """Rename the new index table of an attached index to `name`.
 
-    Indexes whose old index table had a name that the user chose by IN TABLE keep this name, `name`. The old index table
-    must have been dropped, so that the name is free. `definition` has the name of the index.
+    `name` is the name of the old index table, which the user has chosen by IN TABLE. The old index table must have
+    been dropped, so that the name is free. `definition` has the name of the index.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     index = catalog.named(base, indexes, definition.name)

@@ -1,10 +1,10 @@
 """Delete what builds left behind: replaced, incomplete and dropped generations.
 
-A folder is deleted only if markers prove that it belongs to an index that was created in this metastore. The index must
-exist, or have been dropped from this database. If another metastore has marked a folder, the folder is deleted only
-after this metastore has taken it over, for example because the metastore was moved. The root of an untrusted index is
-not even read. All other folders are left alone, and a sentence reports each of them. A generation is never deleted
-while a table of the database points at it, while its build may be running, or before the grace period is over.
+A folder is deleted only if markers prove that it belongs to an index that was created in this metastore. The index
+must exist, or have been dropped from this database. A folder that another metastore has marked is deleted only if this
+metastore takes it over, for example because the metastore was moved. The root of an untrusted index is not even read.
+All other folders stay, each with a sentence that says why. A generation is never deleted while a table of the database
+points at it, while its build may be running, or before the grace period is over.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Leftover:
     """A folder that nothing references.
 
     `bytes` is the size of the folder, `why` the reason why it was left behind. The folder is due for deletion in
-    `seconds` seconds; 0 means now. `kept` is the reason never to delete the folder: nothing proves that it is ours, it
-    contains other files, or it cannot be read. `kept` is "" without such a reason.
+    `seconds` seconds; 0 means now. `kept` says why the folder is never deleted: nothing proves that it belongs to an
+    index, it contains other files, or it cannot be read. `kept` is "" if the folder can be deleted.
     """
 
     path: str
@@ -66,8 +66,7 @@ class _Root:
 class _Candidate:
     """A generation in the root of an index, and its state.
 
-    `reason_kept` says why the generation does not belong to that index. If it belongs to the index, `reason_kept` is
-    "".
+    `reason_kept` says why the generation does not belong to that index; "" if it does.
     """
 
     path: str
@@ -174,9 +173,9 @@ def _existing(
 ) -> tuple[list[_Root], list[Leftover]]:
     """Return the roots of indexes to search, and reports on the roots to leave alone.
 
-    There is a report for each root in which nothing may be deleted. `indexes` are the indexes to clean up. `trusted`
-    are the definitions of all trusted indexes: the root of an index is left alone if another trusted index has the same
-    root or id. With `take_over`, roots that another metastore has marked are not left alone for that reason.
+    Nothing may be deleted in the latter. `indexes` are the indexes to clean up. `trusted` are the definitions of all
+    trusted indexes: a root is left alone if another trusted index has the same root or id. With `take_over`, a root is
+    not left alone just because another metastore has marked it.
     """
     usable, refused = [], []
     for index in indexes:
@@ -250,9 +249,9 @@ def _unclaimed(spark: SparkSession, database: str, tables: Sequence[Table], give
 def _only_begun(folders: Sequence[str], given_folder: str, grace_seconds: float, dry_run: bool) -> Iterator[Leftover]:
     """Delete folders in which killed builds have left nothing but unfinished markers.
 
-    A folder is deleted only if its markers are older than `grace_seconds`, and never with `dry_run`. Yield a report for
-    each folder with unfinished markers. Folders with other content are left out, except the given folder: there only
-    the unfinished markers are deleted, and the other content stays. A folder with a complete marker is always left out.
+    A folder is deleted only if its markers are older than `grace_seconds`, and never with `dry_run`. Yield a report
+    for each folder with unfinished markers. A folder with a complete marker or with other content is left out. In the
+    given folder, however, other content does not matter: only the unfinished markers are deleted there.
     """
     for folder in folders:
         files = roots.only_begun(folder, alone=folder != given_folder)
@@ -296,9 +295,8 @@ def _dropped(
 ) -> tuple[list[_Root], list[Leftover]]:
     """Find the roots of dropped indexes among `folders`.
 
-    Only the indexes that `search` is for are looked for. Roots of the `trusted` indexes, which exist, are left out.
-    Return the roots that provably belong to this metastore or that the caller gives. Also return reports on the other
-    roots.
+    Only indexes that `search` includes are looked for. Roots of existing (`trusted`) indexes are left out. Return the
+    roots that provably belong to this metastore or that the caller gives, and reports on the other roots.
     """
     dropped, unproved = [], []
     for folder in folders:
@@ -317,7 +315,7 @@ def _dropped(
 def _index_databases(folders: Sequence[str], search: _Search) -> list[str]:
     """Return the databases where the indexes in these folders have or had their index tables.
 
-    Only indexes that the search includes count. The database of the search is left out.
+    Only indexes that the search includes are considered. The database of the search is left out.
     """
     owners = filter(None, (_owner(folder, search)[0] for folder in folders))
     databases = {definition.index_table_database for definition in owners if search.is_for(definition)}
@@ -327,8 +325,8 @@ def _index_databases(folders: Sequence[str], search: _Search) -> list[str]:
 def _owner(folder: str, search: _Search) -> tuple[Definition | None, str]:
     """Return the index that the markers of a root name, and a reason to keep the root.
 
-    The index is None if the folder is not a root. The reason says why the root may not belong to this metastore. It is
-    "" if the root provably belongs to this metastore.
+    The index is None if the folder is not a root. The reason says why the root may not belong to this metastore; "" if
+    it provably does.
     """
     try:
         owner = roots.owner(folder)
@@ -430,7 +428,7 @@ def _deleted(candidates: Sequence[_Candidate], leftovers: Sequence[Leftover], th
     """Delete the generations that are due.
 
     `leftovers` has the report on each of the candidates. Return the reports, with the reasons why some generations
-    remain.
+    stay.
     """
     due = [
         (candidate.root, candidate.path)
@@ -460,8 +458,8 @@ def _delete(folders: Sequence[str], root: _Root, this_metastore: str) -> Iterato
 def _empty(root: _Root, had_generations: bool, dry_run: bool, this_metastore: str) -> Iterator[Leftover]:
     """Remove the root of a dropped index if no generations are left.
 
-    `had_generations` says whether this run has found unused generations in the root. If so, their deletion is already
-    reported, so a report is yielded only if the root cannot be removed. Otherwise, the removal itself is reported, and
+    `had_generations` says whether this run has found unused generations in the root, whose deletion is then reported
+    already: a report is yielded only if the root cannot be removed. Otherwise the removal of the root is reported, and
     a root in which a build may still work is kept. With `dry_run`, nothing is removed.
     """
     definition = root.definition

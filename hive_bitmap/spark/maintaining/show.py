@@ -1,7 +1,4 @@
-"""Show the state of a table's indexes.
-
-The state of an index says which base files the index covers, and what is wrong.
-"""
+"""Show which base files a table's indexes cover, and what is wrong with the indexes."""
 
 from __future__ import annotations
 
@@ -57,16 +54,16 @@ _STATUS_FIELDS = (
 class PartitionStatus:
     """The state of one partition of an index.
 
-    `name` is like `p=1/q=x`, and empty for an unpartitioned table. The share of a partition in the rows and bytes of a
-    segment is estimated by its base rows.
+    `name` is like `p=1/q=x`, and empty for an unpartitioned table. A segment may have rows of many partitions, so
+    `index_rows` and `index_bytes` are estimated by the share of the partition in its base rows.
 
-    `fresh`, `stale`, `unindexed` and `gone` are numbers of base files. Fresh files are unchanged since they were
-    indexed, stale files have changed since then. Unindexed files are not in the index. Files that are gone are in the
-    index but deleted. `built` is when the last build began, in seconds since 1970; None if the partition was not built.
-    `unseen_since` is the time of the oldest file change that is not in the index, in the same unit. It is None without
-    such a change, or if the log of the table does not record its time. `keys` is the number of distinct keys; None if
-    it was not requested. The next rebuild reads `to_read` files of `bytes_to_read` bytes; `why_read` has the number of
-    these files for each reason. Numbers of rows are None if only Spark may read the table.
+    `fresh`, `stale`, `unindexed` and `gone` are numbers of base files: files that are unchanged since they were
+    indexed, files that have changed since, files that are not in the index, and deleted files that are in the index.
+    `built` is when the last build began, in seconds since 1970; None if the partition was not built. `unseen_since` is
+    the time of the oldest file change that is not in the index, in the same unit; None without such a change, or if
+    the log of the table does not record its time. `keys` is the number of distinct keys; None if it was not requested.
+    The next rebuild reads `to_read` files of `bytes_to_read` bytes; `why_read` has the number of these files for each
+    reason. Numbers of rows are None if only Spark may read the table.
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (Field("partition", "partition", of="name"), *_STATUS_FIELDS)
@@ -94,11 +91,11 @@ class PartitionStatus:
 class IndexStatus(Report):
     """The state of one index: its partitions, and sums over them.
 
-    Partitions that its WHERE excludes are left out. `problem` says why queries cannot use the index or parts of it. It
-    is "" if they can use the whole index. `keys` is the number of distinct keys; None if it was not requested.
-    `last_refresh` is the last recorded refresh after writes, or None without a record. `segments` is the number of
-    segments; `dead_rows` is the number of base rows of deleted files, which only SQL queries of the index table see. It
-    is None if only Spark may read the table.
+    Partitions that its WHERE excludes are left out. `problem` says why queries cannot use the index or parts of it; ""
+    if they can use all of it. `keys` is the number of distinct keys; None if it was not requested. `last_refresh` is
+    the last recorded refresh after writes; None without a record. `segments` is the number of segments. `dead_rows` is
+    the number of base rows of deleted files, which only SQL queries of the index table see; None if only Spark may
+    read the table.
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (
@@ -188,10 +185,7 @@ class IndexStatus(Report):
 
     @property
     def unseen_since(self) -> float | None:
-        """The time of the oldest change that is not in the index.
-
-        The time is in seconds since 1970. It is None without such a change.
-        """
+        """The time of the oldest change that is not in the index, in seconds since 1970; None without a change."""
         return min(
             (partition.unseen_since for partition in self.partitions if partition.unseen_since is not None),
             default=None,
@@ -199,10 +193,7 @@ class IndexStatus(Report):
 
     @property
     def lag(self) -> float:
-        """The age of the oldest change that is not in the index.
-
-        The age is in seconds. It is 0 without such a change.
-        """
+        """The age of the oldest change that is not in the index, in seconds; 0 without a change."""
         return 0.0 if self.unseen_since is None else max(time.time() - self.unseen_since, 0.0)
 
     @property
@@ -305,10 +296,10 @@ def _manifest(folder: str) -> Manifest | None:
 
 
 def _problem(spark: SparkSession, index: Index, damaged: Sequence[str], covered_files: Covered) -> str:
-    """Return the first problem of an index's segments and slots.
+    """Return the first problem of an index's segments and slots, and the number of further ones.
 
-    `damaged` are the folders of unreadable segments, `covered_files` are the files in all other segments. The text also
-    has the number of further problems. Return "" without a problem.
+    `damaged` are the folders of unreadable segments, `covered_files` are the files in all other segments. Return ""
+    without a problem.
     """
     problems = [f"{folder} is damaged, missing or not of this index: rebuild the index" for folder in damaged]
     if not index.definition.is_former:
@@ -351,8 +342,8 @@ def _problem_of(folder: str, covered_files: Covered) -> str:
 def _schemas(spark: SparkSession, base: Table | None) -> tuple[Collection[int] | None, int]:
     """Return the valid schemas of a table, and the checksum of its columns.
 
-    The valid schemas are the `definition.valid_schemas`; None means that all schemas are valid. They are also None if
-    the table does not exist or cannot have indexes.
+    The schemas are `definition.valid_schemas`, where None means that all are valid. They are also None if the table
+    does not exist or cannot have indexes.
     """
     if base is None:
         return None, 0

@@ -84,8 +84,8 @@ def plan_of(relation: Relation, table: str) -> Plan:
 def _plan_of_unobserved(frame: DataFrame, reports: Sequence[DecisionReport], table: str) -> Plan:
     """Return a plan for a scan on which the rule has not decided.
 
-    `reports` are the reports on other scans of `frame`. The plan says why the rule has not decided: Spark reads
-    nothing, the rows are cached, or the table cannot be read through indexes.
+    `reports` are the reports on other scans of `frame`. The plan gives the reason: Spark reads nothing, the rows are
+    cached, or the table cannot be read through indexes.
     """
     if _reads_nothing(frame):
         return _nothing(table)

@@ -1,9 +1,9 @@
 """Write the compact-index result file of a predicate, for Hive 0.7 to 2.3.
 
 Hive reads only the splits of base files that hold an offset in this file (`hive.index.compact.file`). In some formats,
-a block consists of units: lines, or parts between sync marks. A block may span several splits, so the offset of the
-block does not suffice: the file lists the offset of each unit with a selected row. The number of offsets grows with the
-rows, so tasks find the offsets.
+a block consists of units: lines, or parts between sync marks. Such a block may span several splits, so its own offset
+is not enough: the file lists the offset of each unit with a selected row. The number of offsets grows with the rows,
+so tasks compute the offsets.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def unit_offsets(
 def located(task: UnitTask) -> tuple[dict[str, Longs], str]:
     """Compute the offsets of a task's files, inside the task.
 
-    Return the offsets by path, and the reason if the offsets cannot be determined. The reason is "" if they can.
+    Return the offsets by path, and the reason why they cannot be determined; "" if they can.
     """
     try:
         return dict(_all(task) if task.lookup is None else _selected(task, task.lookup)), ""
@@ -173,8 +173,8 @@ def whole_files(planned: Plan, listed: Mapping[str, FileStatus]) -> list[str]:
 def all_offsets(spark: SparkSession, format: str, paths: Sequence[str]) -> dict[str, list[int]]:
     """Return the offsets of all blocks with rows, by file path.
 
-    Raises Unsupported if the blocks of a file cannot be read. Tasks open the files, because a library may end the
-    process at a damaged file.
+    Tasks open the files, because a damaged file may crash the process that reads it. Raises Unsupported if the blocks
+    of a file cannot be read.
     """
     results = in_surviving_tasks(spark, paths, partial(block_offsets, format))
     for path, result in zip(paths, results, strict=True):

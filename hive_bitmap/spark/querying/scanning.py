@@ -46,9 +46,10 @@ def group_counts(
     """Count the rows that satisfy the predicate, by the values of columns.
 
     The predicate None stands for all rows. `strategy` is as in `scan`. The result has a row for each combination of
-    values that occurs, in no particular order. Its columns are the grouping columns, named as in the table, and `count`
-    (int64). The indexes alone answer if each grouping column is a partition column or a column of a single index. Two
-    indexes are also possible if one of the two has few keys. Otherwise Spark counts. Raises the errors of `plan`.
+    values that occurs, in no particular order. Its columns are the grouping columns, named as in the table, and
+    `count` (int64). The indexes alone answer if each grouping column is a partition column or a column of a single
+    index, or if two indexes have the columns and one of them has few keys. Otherwise Spark counts. Raises the errors
+    of `plan`.
     """
     chosen_strategy = Strategy.chosen(strategy)
     rows = table_rows(spark, table, predicate, strategy=chosen_strategy, must_pay=False)
@@ -70,12 +71,11 @@ def scan(
 ) -> DataFrame:
     """Return `spark.table(table).where(predicate)`, read through the index if that is cheaper.
 
-    The predicate None stands for all rows. The result is an ordinary DataFrame of Spark. If `columns` are given, the
-    DataFrame has only these columns. The DataFrame reads the files that the session listed last. The session need not
-    be enabled. `strategy` overrides the choice by cost if an index can be used, as `hive_bitmap.strategy` does for a
-    session; None leaves the choice to the cost. For a Spark Connect client the server plans. A server with the
-    extension uses indexes as for SQL, any other server uses none. Raises the errors of `plan`, and Unsupported for a
-    strategy that cannot answer.
+    The predicate None stands for all rows. If `columns` are given, the DataFrame has only these columns. It reads the
+    files that the session listed last. The session need not be enabled. `strategy` overrides the choice by cost if an
+    index can be used, as `hive_bitmap.strategy` does for a session. For a Spark Connect client the server plans, and
+    uses indexes only if it has the extension. Raises the errors of `plan`, and Unsupported for a strategy that cannot
+    answer.
     """
     chosen_strategy = Strategy.chosen(strategy)
     if chosen_strategy is Strategy.INDEX_ONLY:
@@ -99,8 +99,8 @@ def plan(
     With `count`, plan `hive_bitmap.count` instead. `predicate` is a condition in Spark SQL, or None for all rows.
     `columns` are the columns to read, or None for all. `strategy` overrides the choice by cost: `index only`, `rows`,
     `blocks`, `files` or `full scan`. The indexes are consulted even for a small table, for which a query would not use
-    them. `str()` of the plan sums it up. For a Spark Connect client the plan is a full scan, with the reason that the
-    server plans.
+    them. `str()` of the plan summarizes it. For a Spark Connect client the plan is a full scan, because the server
+    plans.
 
     Raises NotFound for an unknown table or column, InvalidPredicate for a predicate that is not SQL, and Unsupported
     for a strategy that cannot answer.

@@ -1,6 +1,6 @@
-"""The rows of a table as a DataFrame with the table in its plan.
+"""Make DataFrames of a table's rows, which the optimizer rule plans.
 
-The DataFrame is `spark.table(table).where(predicate)`.
+A DataFrame is `spark.table(table).where(predicate)`.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def table_rows(
     """Return the rows that satisfy a predicate, as a plan for the optimizer rule.
 
     Without a predicate, return all rows; without `columns`, all columns. The session need not be enabled. `strategy`
-    overrides the choice by cost. Unless the scan `must_pay`, the indexes are consulted for a table of any size and
-    without a time limit, and the files are the current files, not those that the session listed last. For a Spark
-    Connect client, the server plans the query; it uses indexes only if it has the extension. Raises NotFound for an
-    unknown table or column, and InvalidPredicate, with Spark's text, for a predicate that Spark refuses.
+    overrides the choice by cost. If `must_pay` is False, the indexes are consulted for a table of any size and without
+    a time limit, and current files are read instead of those that the session listed last. For a Spark Connect client,
+    the server plans the query; it uses indexes only if it has the extension. Raises NotFound for an unknown table or
+    column, and InvalidPredicate, with Spark's text, for a predicate that Spark refuses.
     """
     from pyspark.errors import AnalysisException
     from pyspark.sql import DataFrame as Frame

@@ -1,7 +1,4 @@
-"""Execute index statements with the functions of the Python API.
-
-The result of a statement is a DataFrame.
-"""
+"""Execute index statements with the functions of the Python API, and return a DataFrame."""
 
 from __future__ import annotations
 
@@ -111,9 +108,9 @@ def columns(statement: Statement) -> tuple[tuple[str, str], ...]:
 
 
 def is_elsewhere(spark: SparkSession, statement: Statement) -> bool:
-    """Return whether a statement is on a catalog that cannot have indexes.
+    """Return whether a statement concerns a catalog that cannot have indexes.
 
-    A statement that names no catalog is on the current catalog.
+    A statement that names no catalog concerns the current catalog.
     """
     match statement:
         case DropDatabase(database, catalog=catalog):
@@ -155,10 +152,7 @@ def _rebuild(spark: SparkSession, statement: RebuildIndex) -> list[BuildReport]:
 
 
 def _refresh(spark: SparkSession, statement: RefreshIndex) -> list[Row]:
-    """Refresh an index.
-
-    Return what was read, and the size of the whole index after the refresh.
-    """
+    """Refresh an index; return what was read, and the size of the whole index afterwards."""
     table = _table_of(spark, statement)
     if table is None:
         return []
@@ -183,8 +177,8 @@ def _canonical(base: Table, spec: Spec) -> dict[str, str | None]:
 def _drop(spark: SparkSession, statement: DropIndex) -> list[Row]:
     """Drop an index or some of its partitions.
 
-    Return a row with the removed files, rows and bytes. Return no row if there is no such index and the statement has
-    IF EXISTS, or if another session has dropped the index.
+    Return a row with the removed files, rows and bytes. Return no row if the statement has IF EXISTS and there is no
+    such index, or if another session has dropped it.
     """
     started, table = time.monotonic(), _table_of(spark, statement)
     if table is None:
@@ -198,7 +192,7 @@ def _drop(spark: SparkSession, statement: DropIndex) -> list[Row]:
     )
     where = statement.where.sql if statement.where else None
     if not drop.drop(spark, table, statement.name, if_exists=statement.if_exists, where=where):
-        return []  # another session has dropped it
+        return []  # another session has dropped the index
     held_after = _held_by(spark, table, statement.name)
     files, rows, bytes_ = (before - after for before, after in zip(held_before, held_after, strict=True))
     return [(statement.name, files, rows, bytes_, round(time.monotonic() - started, 3))]
@@ -219,8 +213,8 @@ def _remaining_indexes(spark: SparkSession, table: str) -> list[Index]:
 def _require_covered(spark: SparkSession, base: Table, definition: Definition, where: Where) -> None:
     """Raise PartitionNotFound if the index lacks some of the partitions to drop.
 
-    `where` is the condition on these partitions. As in openLooKeng, the statement drops either all partitions of its
-    condition or none.
+    `where` is the condition on these partitions. As in openLooKeng, a statement drops all partitions of its condition
+    or none.
     """
     if not definition.where:
         return
@@ -239,10 +233,10 @@ def _require_covered(spark: SparkSession, base: Table, definition: Definition, w
 def _table_of(
     spark: SparkSession, statement: RebuildIndex | RefreshIndex | SetProperties | RenameIndex | DropIndex
 ) -> str | None:
-    """Return the SQL name of the table of the index that a statement names.
+    """Return the SQL name of the table whose index a statement names.
 
     If there is no such index, return None for a statement with IF EXISTS, otherwise raise NotFound. Raises
-    InvalidStatement if the statement names no table and several tables have such an index.
+    InvalidStatement if the statement names no table and several tables have an index of this name.
     """
     name = statement.name
     if statement.table is not None:
@@ -307,7 +301,7 @@ def _indexes_of_table(spark: SparkSession, statement: DropTable) -> list[Index]:
     if base is not None and (definition := from_table(base)) is not None:
         if definition.full_index_table in _index_tables_of(spark, definition):
             raise IsIndexTable(f"table {base.full_name} is an index table: drop it with DROP INDEX")
-        return []  # index statements cannot find it: clean deletes its files
+        return []  # index statements cannot find this index: `clean` deletes its files
     return [] if base is not None and base.kind == "TEMPORARY" else indexes  # a view of that name has no index
 
 
@@ -322,10 +316,7 @@ def _index_tables_of(spark: SparkSession, definition: Definition) -> set[str]:
 
 
 def _drop_database(spark: SparkSession, statement: DropDatabase) -> None:
-    """Drop a database with its index tables, then the files of these tables.
-
-    Spark leaves these files behind.
-    """
+    """Drop a database with its index tables, then the files of these tables, which Spark leaves behind."""
     to_drop = indexes_to_drop(spark, statement)
     alter_table.drop_database(spark, statement.name, if_exists=statement.if_exists)
     drop.drop_after(spark, to_drop)

@@ -125,12 +125,11 @@ def is_name_free(indexes: Sequence[Index], base: Table, statement: CreateIndex) 
 
 
 def _extend(spark: SparkSession, existing: list[Index], base: Table, statement: CreateIndex) -> list[BuildReport]:
-    """Extend an existing index to the partitions of a statement's WHERE.
+    """Extend the index that a statement names to the partitions of its WHERE.
 
-    The existing index is the index with the name in the statement. `existing` are the indexes on all tables of the
-    database. The index cannot be extended if it differs from the statement in table, columns or type, if the index or
-    the statement has no WHERE, or if the index already covers one of the partitions. Then the statement raises
-    AlreadyExists; with IF NOT EXISTS, it leaves the index unchanged.
+    `existing` are the indexes on all tables of the database. An index cannot be extended if it differs from the
+    statement in table, columns or type, if the index or the statement has no WHERE, or if the index already covers one
+    of the partitions. Then AlreadyExists is raised, or with IF NOT EXISTS the index stays unchanged.
     """
     reason = f"index {statement.name} already exists"
     for index in existing:

@@ -1,4 +1,4 @@
-"""The rows of SHOW INDEX, and of CREATE, REBUILD, REFRESH and DROP INDEX.
+"""Make the rows of SHOW INDEX, and of CREATE, REBUILD, REFRESH and DROP INDEX.
 
 SHOW INDEX has Hive's six columns for the indexes of a table, openLooKeng's eleven for a database.
 """
@@ -62,7 +62,8 @@ def built(reports: Iterable[BuildReport]) -> list[Row]:
     A row has the number of files that were read, the indexed rows, the bytes of the index, and the seconds.
     """
     return [
-        (one.definition.name, one.files_read, one.base_rows, one.index_bytes, round(one.seconds, 3)) for one in reports
+        (report.definition.name, report.files_read, report.base_rows, report.index_bytes, round(report.seconds, 3))
+        for report in reports
     ]
 
 
@@ -73,11 +74,14 @@ def held(spark: SparkSession, index: Index) -> Held:
     """
     if not index.trusted:
         return NOTHING_HELD
-    segments = [one for one in map_parallel(_manifest, catalog.segments(spark, index)) if one]
+    manifests = [content for content in map_parallel(_manifest, catalog.segments(spark, index)) if content]
     return (
-        sum(one.files.num_rows for one in segments),
-        sum(pc.sum(pc.list_flatten(one.files["rows"])).as_py() or 0 for one in segments),
-        sum(pc.sum(pc.add(one.shards["size"], one.shards["cardinality_size"])).as_py() or 0 for one in segments),
+        sum(content.files.num_rows for content in manifests),
+        sum(pc.sum(pc.list_flatten(content.files["rows"])).as_py() or 0 for content in manifests),
+        sum(
+            pc.sum(pc.add(content.shards["size"], content.shards["cardinality_size"])).as_py() or 0
+            for content in manifests
+        ),
     )
 
 
@@ -102,10 +106,10 @@ def hive_listing(spark: SparkSession, table: str) -> DataFrame:
 
 
 def openlookeng_listing(spark: SparkSession, database: str, name: str | None) -> DataFrame:
-    """Return the indexes around a database in openLooKeng's columns.
+    """Return the indexes of a database in openLooKeng's columns.
 
-    An index is around a database if it is in the database or on a table of it. Each index is shown with its current
-    state. With `name`, return only the indexes of that name.
+    These are the indexes in the database, and those on its tables. Each index is shown with its current state. With
+    `name`, return only the indexes of that name.
     """
     definitions = [index.definition for index in catalog.indexes_of_database(spark, database)]
     selected = [definition for definition in definitions if name is None or definition.name == name]
