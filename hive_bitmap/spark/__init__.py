@@ -1,4 +1,1 @@
-"""Everything that needs Spark.
-
-Read tables in its metastore, build indexes in its jobs, answer its queries.
-"""
+"""Do what needs Spark: read its metastore, build indexes in its jobs, serve its queries."""

@@ -1,8 +1,8 @@
 """Make the archive of classes (`class_archive`) in a separate background process.
 
-The process starts Spark in a temporary warehouse and runs what commands run. At the end of the process, its JVM writes
-the loaded classes to the archive. A command cannot write the archive from its own JVM: that JVM would keep the
-warehouse locked while it writes.
+The process starts Spark in a temporary warehouse and runs what commands run. When its JVM ends, it writes the loaded
+classes to the archive. A command cannot write the archive from its own JVM, because that JVM would keep the warehouse
+locked while it writes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def make_in_background() -> None:
     if base is None or class_archive.find(base) is not None or not _begin(base):
         return
     environment = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
-    with suppress(OSError):  # no process can be started: a command of another day tries again
+    with suppress(OSError):  # no process can be started: a command tries again after a day
         subprocess.Popen(
             [sys.executable, "-m", __name__, str(base)],
             env=environment,
@@ -56,7 +56,7 @@ def make_in_background() -> None:
 
 
 def _begin(base: Path) -> bool:
-    """Record that an attempt begins.
+    """Record that an attempt begins; return whether it may.
 
     Return False if another attempt began within the last day, or if the folder cannot be written.
     """

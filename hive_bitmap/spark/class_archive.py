@@ -1,10 +1,10 @@
 """Start the JVM of a session from a class archive (class data sharing).
 
-Before it has answered its first query, Spark loads some 20,000 classes. With an archive, the JVM maps these classes
-instead of parsing and verifying them. That halves the work of a start. `archive_making` makes an archive for one Java
-and one set of jars. The name of the archive has a digest of the Java and the jars, and the size of the archive. The JVM
-compares Java and jars again, and ignores an archive that does not fit. A damaged archive would crash the JVM. So the
-size is compared here, and the JVM compares the checksums.
+Spark loads some 20,000 classes before it has answered its first query. With an archive, the JVM maps these classes
+instead of parsing and verifying them, which halves the work of a start. `archive_making` makes an archive for one Java
+and one set of jars. The name of the archive has a digest of the Java and the jars, and the size of the archive. The
+JVM compares Java and jars again, and ignores an archive that does not fit. A damaged archive would crash the JVM, so
+this module compares the size, and the JVM the checksums.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def named(base: Path, size: int) -> Path:
 
 
 def find(base: Path) -> Path | None:
-    """Return the path of the archive whose path begins with `base`.
+    """Return the path of the archive whose path begins with `base`, as in `named`.
 
-    `base` is as in `named`. Return None if there is no archive, if it is incomplete, or if other users can write it.
+    Return None if there is no archive, if it is incomplete, or if other users can write it.
     """
     for path in base.parent.glob(f"{base.name}-*.jsa"):
         if _is_ours(path) and path == named(base, path.stat().st_size):
@@ -70,10 +70,9 @@ def find(base: Path) -> Path | None:
 
 
 def _folder() -> Path | None:
-    """Return the folder of archives.
+    """Return the folder of archives: the value of VARIABLE, or by default one in the user's cache folder.
 
-    The environment variable VARIABLE names the folder. Without the variable, it is in the user's cache folder. Return
-    None if the variable is "".
+    Return None if the variable is "".
     """
     configured = os.environ.get(VARIABLE)
     if configured is not None:
@@ -103,7 +102,7 @@ def _identities(executable: Path, jars: Path) -> Iterator[str]:
 def _is_ours(path: Path) -> bool:
     """Return whether a file exists and only this user can write it.
 
-    Other users could otherwise change the code that the JVM runs.
+    A file that others can write might make the JVM run their code.
     """
     try:
         statuses = [os.stat(path), os.stat(path.parent)]

@@ -16,10 +16,7 @@ _handled: ContextVar[bool] = ContextVar("handled", default=False)
 
 @contextmanager
 def handled() -> Iterator[None]:
-    """Keep errors raised in the `with` block out of PySpark's log.
-
-    Only PySpark's errors in this thread are kept out.
-    """
+    """Keep PySpark's errors in this thread out of its log, inside the `with` block."""
     from pyspark.logger import PySparkLogger
 
     for name in LOGGERS:

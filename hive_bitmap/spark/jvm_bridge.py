@@ -1,10 +1,11 @@
 """Reach the Java half, and let it call this process.
 
-The configuration of a server names the jar of the Java half. This jar may belong to another version of hive_bitmap than
-this Python. Any local program can connect to py4j's port for calls from the JVM, so callers have to show a token. By
-itself, PySpark opens the port without a token, for this package or for `foreachBatch`. The token is not the gateway's
-secret. A program that takes over the port of an ended process learns at most the token, and cannot call the JVM with
-the token.
+The configuration of a server names the jar of the Java half, which may be from another version of hive_bitmap than
+this Python.
+
+Any local program can connect to py4j's port for calls from the JVM, so callers have to show a token. PySpark itself
+opens the port without a token, for this package or for `foreachBatch`. The token is not the gateway's secret: a
+program that takes over the port of an ended process learns at most the token, which does not let it call the JVM.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 JAR = file_of("hive_bitmap.spark.catalyst", "hive-bitmap.jar")
 EXTENSION = "hive_bitmap.catalyst.BitmapExtension"
-PROTOCOL = 16  # equal to that in PythonRequest.java, which says when to raise it
+PROTOCOL = 16  # as in PythonRequest.java, which says when to raise the number
 _BRIDGE = "hive_bitmap.catalyst.Bridge"
 _bridges: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # the Java half's `Bridge`, by py4j's gateway
 _prepared: WeakSet[SparkContext] = WeakSet()
@@ -35,9 +36,9 @@ _opening = Lock()
 
 
 def protocol_mismatch(question: Mapping[str, Any]) -> str | None:
-    """Say why this Python cannot answer a `Question`.
+    """Say why this Python cannot answer a `Question`, and which jar to use.
 
-    The text also says which jar to use. `question` is the question as JSON. Return None if this Python can answer.
+    `question` is the question as JSON. Return None if this Python can answer.
     """
     jar_protocol = question.get("protocol")
     if jar_protocol == PROTOCOL:
@@ -52,9 +53,9 @@ def protocol_mismatch(question: Mapping[str, Any]) -> str | None:
 def bridge(spark: SparkSession) -> Any:
     """Return the `Bridge` of the session's JVM.
 
-    The jar is added to driver and executors unless Spark has it already. If Spark is stopped and started again in the
-    JVM, the same object is returned as before. A new object would have a class that the class loader of the new
-    SparkContext has loaded again, but py4j remembers methods by the name of their class only.
+    The jar is added to driver and executors unless Spark has it already. If Spark was stopped and started again in the
+    JVM, the result is the object of the former SparkContext. A new object would be of a class that another class
+    loader has loaded, but py4j remembers methods by the name of their class only.
     """
     context = spark.sparkContext
     gateway: Any = context._gateway
@@ -96,8 +97,8 @@ def _new(gateway: Any, bridge_class: Any) -> Any:
 def open_port(spark: SparkSession) -> None:
     """Open the port for calls from the JVM of a session.
 
-    An open port stays open. From now on the port takes only callers with the token. Raise Unsupported if the JVM has
-    the jar of another version.
+    An open port stays open. Afterwards it takes only callers with the token. Raise Unsupported if the JVM has the jar
+    of another version.
     """
     from py4j.java_gateway import JavaObject  # type: ignore[import-untyped]
     from pyspark.java_gateway import ensure_callback_server_started

@@ -59,9 +59,9 @@ def require_connect() -> None:
 
 
 def for_tasks(run: Callable[..., Iterator[Any]], /, **arguments: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return `run` with these arguments for `mapInArrow`.
+    """Return `run` with these arguments as a function for `mapInArrow`.
 
-    The result checks the executor's packages first. `run` itself is pickled by name, so unpickling it fails with a
+    The function checks the executor's packages first. `run` is pickled by name, so unpickling it fails with a
     traceback if the executor lacks hive_bitmap or a package. The nested function `checked` is pickled by value, so it
     can run and raise a clear error.
     """
@@ -120,7 +120,7 @@ def _require_installed(needed: tuple[str, ...], where: str) -> None:
 def _declared(needed: Sequence[str]) -> list[Requirement]:
     """Return these packages with the versions that hive_bitmap requires.
 
-    Any version will do if hive_bitmap is not installed, but was sent as a mere zip.
+    If hive_bitmap was sent as a zip, its requirements are unknown, and any version will do.
     """
     from packaging.requirements import Requirement
 

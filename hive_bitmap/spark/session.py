@@ -34,12 +34,12 @@ def session(
 ) -> SparkSession:
     """Return the active session, or create one.
 
-    A new session uses the folder `warehouse`; if `warehouse` is None, it uses the existing configuration. Queries of a
-    new session use the indexes (see `hive_bitmap.enable`). `master` defaults to `local[*]` for a warehouse folder,
-    otherwise to the master of the configuration. `conf` overrides any setting.
+    A new session uses the folder `warehouse`, or if that is None, the existing configuration of Spark or Hive. Queries
+    of a new session use the indexes (see `hive_bitmap.enable`). `master` defaults to `local[*]` for a warehouse
+    folder, otherwise to the master of the configuration. `conf` overrides any setting.
 
-    Raises HiveBitmapError if Java or a package is missing or too old, if another process uses the warehouse, and if the
-    warehouse is None but no configuration names a metastore. Raises InvalidProperty for an unknown setting of
+    Raises HiveBitmapError if Java or a package is missing or too old, if another process uses the warehouse, and if
+    the warehouse is None but no configuration names a metastore. Raises InvalidProperty for an unknown setting of
     hive_bitmap in `conf`.
     """
     require()
@@ -115,9 +115,10 @@ def _embedded(warehouse: Path) -> dict[str, str]:
 
 
 def _configured() -> dict[str, str]:
-    """Return the settings in HIVE_CONF_DIR.
+    """Return the settings of the hive-site.xml in HIVE_CONF_DIR.
 
-    The folder is not on Spark's class path, so Spark would not find the settings.
+    This folder is not on Spark's class path, so Spark would not find them. Raise HiveBitmapError if no configuration
+    names a metastore.
     """
     if default_warehouse() is not None:
         raise HiveBitmapError(
@@ -169,10 +170,7 @@ def _spark_defaults(path: Path) -> dict[str, str]:
 
 
 def _open_metastore(spark: SparkSession, warehouse: Path) -> None:
-    """Access the metastore, to fail here if another process uses the warehouse.
-
-    Otherwise the first statement would fail.
-    """
+    """Access the metastore, to fail early if another process uses the warehouse."""
     from pyspark.errors import PySparkException
 
     try:

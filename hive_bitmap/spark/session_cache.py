@@ -1,8 +1,8 @@
-"""Cache values for each session for a few seconds.
+"""Cache values for each session for a few seconds, to save requests to the metastore.
 
-The cache saves requests to the metastore. All values of a session are in one object, which is dropped with the session.
-A `TtlCache` is a part of these values. Values that depend only on the user of a session are cached once for all
-sessions of that user, because a client of a server may open a new session for every few queries.
+All values of a session are in one object, which is dropped with the session. A `TtlCache` is a part of these values.
+Values that depend only on the user are cached once for all sessions of that user, because a client of a server may
+open a new session for every few queries.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Values:
         self.of_cache: dict[TtlCache[Any, Any], dict[Any, tuple[float, Any]]] = {}
 
 
-# The values of each session and those of its user, which are the session's own while the user is unknown.
+# For each session, its own values and those of its user. Both are the same object while the user is unknown.
 _sessions: WeakKeyDictionary[SparkSession, tuple[_Values, _Values]] = WeakKeyDictionary()
 _users: WeakValueDictionary[tuple[str, str], _Values] = WeakValueDictionary()  # by application and name
 _caches: WeakSet[TtlCache[Any, Any]] = WeakSet()
@@ -59,8 +59,8 @@ class TtlCache(Generic[K, V]):
     """A cache of values by key, separate for each session.
 
     Only the `most` newest values of a session are kept. With `by_user`, values are cached for each user instead.
-    `version` changes when the cache is cleared. A caller reads the version before it computes a value, and passes the
-    version to `put`. So `put` does not store a value whose computation began before the cache was cleared.
+    `version` changes when the cache is cleared: a caller reads it before computing a value, and passes it to `put`,
+    which ignores a value whose computation began before the cache was cleared.
     """
 
     def __init__(self, most: int = 4096, *, by_user: bool = False) -> None:
@@ -70,10 +70,7 @@ class TtlCache(Generic[K, V]):
         _caches.add(self)
 
     def get(self, spark: SparkSession, key: K, seconds: float) -> V | None:
-        """Return the value that was added in the last `seconds`.
-
-        Return None if there is no such value.
-        """
+        """Return the value that was added in the last `seconds`; None if there is none."""
         with _lock:
             entry = self._entries(spark).get(key)
         return entry[1] if entry is not None and time.monotonic() - entry[0] < seconds else None
@@ -81,8 +78,7 @@ class TtlCache(Generic[K, V]):
     def put(self, spark: SparkSession, key: K, value: V, version: int | None = None) -> None:
         """Add a value, with the current time.
 
-        Nothing is added if the cache was cleared since it had the version `version`; with None, the value is always
-        added.
+        If the cache was cleared since it had the version `version`, nothing is added. None stands for any version.
         """
         with _lock:
             if version not in (None, self.version):

@@ -45,7 +45,7 @@ def data_frame(spark: SparkSession, rows: pa.Table, schema: StructType | None = 
     """Return an Arrow table as a DataFrame; without a schema, PySpark derives the types.
 
     Over Spark Connect the table is sent as a single batch: a server of version 4.0.0 silently drops all record batches
-    but the first (SPARK-53342), and finding out its version would take another request.
+    but the first (SPARK-53342), and asking for its version would take another request.
     """
     return spark.createDataFrame(rows.combine_chunks() if _is_connect(spark) else rows, schema)
 

@@ -35,7 +35,7 @@ from hive_bitmap.spark.tasks.distribution import parallelism
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-UNKNOWN_BYTES = 1 << 40  # assumed if Spark knows a query's bytes only after listing files: rather many
+UNKNOWN_BYTES = 1 << 40  # assumed for a query whose bytes Spark knows only after listing files: rather many
 MOST_ESTIMATED = 2  # indexes to estimate for each index that the set may have
 MOST_NAME = 60  # characters of the name of an expression
 MOST_LEFT_OUT = 10  # reasons for indexes that are not proposed
@@ -62,7 +62,7 @@ class _TableQueries:
 class _Candidate:
     """An index that could serve queries.
 
-    `columns` are its keys: names of columns in lower case, and expressions. `bytes` is how much the queries have read
+    `columns` are its keys: names of columns in lower case, and expressions. `bytes` is what the queries have read
     without this index.
     """
 
@@ -87,14 +87,15 @@ def advise(
 ) -> Advice:
     """Propose a set of indexes for the queries so far, and list unused indexes.
 
-    By default, the queries of all sessions of this application count. With `file`, the queries in this file count
-    instead. Servers append their queries to the file that their setting `spark.hive_bitmap.advice_file` names. With
-    `table`, only queries and indexes of this table count. The set has at most `limit` indexes. It is chosen in steps: a
-    step adds one index, or several that serve queries together. Each step adds what saves most in addition to the
-    indexes chosen before. A step must save more time than the builds of its indexes take, if each query is repeated
-    `times` as often as it was seen. Up to twice `limit` indexes are considered, each estimated from a sample of the
-    table's blocks. Raises NotFound for a missing file or table, and Unsupported on a Spark Connect client without a
-    file.
+    The queries are those of all sessions of this application, or with `file`, those in this file. Servers append their
+    queries to the file that their setting `spark.hive_bitmap.advice_file` names. With `table`, only queries and
+    indexes of this table are considered.
+
+    The set has at most `limit` indexes. It is chosen in steps: a step adds the index, or the indexes that only
+    together serve queries, that save most in addition to the indexes chosen before. A step must save more time than
+    the builds of its indexes take, if each query is repeated `times` as often as it was seen. Up to twice `limit`
+    indexes are considered, each estimated from a sample of the table's blocks. Raises NotFound for a missing file or
+    table, and Unsupported on a Spark Connect client without a file.
     """
     for name, number in {"indexes": limit, "times": times}.items():
         if number < 1:
@@ -164,8 +165,8 @@ def _choose(
 ) -> tuple[list[Proposal], list[LeftOut]]:
     """Return the proposed set, and the indexes left out of it.
 
-    The set has at most `limit` indexes. Each query is expected `times` times as often as it was seen. Notes on tables
-    that cannot be estimated are added to `notes`.
+    The set has at most `limit` indexes. Each query is expected `times` as often as it was seen. Notes on tables that
+    cannot be estimated are added to `notes`.
     """
     impossible: list[tuple[str, tuple[str, ...], str]] = []
     candidates = [(candidate, table) for table in tables for candidate in _candidates(spark, table, impossible)]
@@ -242,7 +243,7 @@ def _candidates(
 
 
 def _resolved(spark: SparkSession, base: Table, keys: Sequence[str]) -> list[str | KeyExpression]:
-    """Return keys to define an index with. An expression gets a name.
+    """Return keys for the definition of an index; give each expression a name.
 
     Raise Unsupported for an expression that cannot be a key.
     """
@@ -263,10 +264,10 @@ def _name(sql: str, taken: Collection[str]) -> str:
 
 
 def _workload(spark: SparkSession, table: _TableQueries, estimates: Mapping[Columns, Estimate]) -> Workload:
-    """Return a table's queries, its estimated indexes, and useful sets of indexes.
+    """Return a table's queries, its estimated indexes, and useful sets of these indexes.
 
-    A set of estimated indexes is useful if its indexes together could serve queries. `estimates` has the estimate of
-    each index, by its columns.
+    A set is useful if its indexes together could serve queries. `estimates` has the estimate of each index, by its
+    columns.
     """
     base = table.base
     possible = {

@@ -1,4 +1,4 @@
-"""Compute, from the planner's prices, what an index would save a query.
+"""Compute what an index would save a query, by the planner's prices.
 
 All functions are pure.
 """
@@ -32,8 +32,8 @@ RANGE_SHARE = 1 / 3  # assumed share of the keys that a range selects
 class TableFigures:
     """The figures of a table and of a possible index that prices depend on.
 
-    The index would take `index_bytes`. `key` is the spread of an average key. `value` is the spread of an average value
-    that queries compare the column with, or None if these values are unknown.
+    The index would take `index_bytes`. `key` is the spread of an average key. `value` is the spread of an average
+    value that queries compare the column with; None if these values are unknown.
     """
 
     format: str  # a key of FORMATS
@@ -66,10 +66,10 @@ class Gain:
 
 
 def gain_by_answers(tally: Tally, table: TableFigures, columns: int) -> Gain:
-    """Return the gain of an index that answers the aggregation of the queries of one shape.
+    """Return the gain of an index that answers the aggregation of queries of one shape.
 
     `tally` and `table` are as in `gain`. `columns` is the number of columns of the index. The gain is zero if Spark
-    counts as quickly, or if the keys of an answer would take too much memory.
+    counts as fast, or if the keys of an answer would take too much memory.
     """
     rows, keys = table.rows, 1 / table.key.of_rows
     waits = waiting_seconds(table.files, table.cores, table.store)
@@ -85,9 +85,9 @@ def gain_by_answers(tally: Tally, table: TableFigures, columns: int) -> Gain:
 def gain(tally: Tally, table: TableFigures, test: ColumnTest | None) -> Gain:
     """Return the gain of an index for the queries of one shape.
 
-    `tally` has the figures of these queries; queries that an index already serves gain nothing. `table` has the figures
-    of the table and of the index. The index narrows the scans of the queries by `test`. If `test` is None, the index
-    answers their aggregation.
+    `tally` has the figures of these queries; queries that an index already serves gain nothing. `table` has the
+    figures of the table and of the index. The index narrows the scans by `test`, or if `test` is None, it answers the
+    aggregation.
     """
     if tally.queries <= 0 or not table.bytes or not table.blocks:
         return Gain()
@@ -130,8 +130,8 @@ def _bytes_read(strategy: Strategy, read: Reads) -> int:
 def reads_of_test(table: TableFigures, test: ColumnTest | None) -> Reads:
     """Estimate how much of a table is read if an index evaluates a test.
 
-    The test is on average keys, and without the index the whole table would be read. If `test` is None, one average key
-    is looked up. The blocks of a key are assumed to be spread evenly over the table.
+    The test selects average keys; None stands for the lookup of one average key. The whole table would be read without
+    the index. The blocks of a key are assumed to be spread evenly over the table.
     """
     rows, of_blocks = _selected(table, test)
     count = min(table.blocks, MOST_BLOCKS)
@@ -176,10 +176,10 @@ def _selected(table: TableFigures, test: ColumnTest | None) -> tuple[float, floa
 
 
 def _share(tally: Tally, columns: Sequence[Column]) -> float:
-    """Return the share of a table's bytes that the columns read by an average query take.
+    """Return the share of a table's bytes that the columns of an average query take.
 
-    A column counts as if the query read all its rows. The average is over the queries in `tally`, which have one shape.
-    `columns` are all columns of the table, also those that no query reads.
+    The average is over the queries in `tally`, which have one shape. A query is assumed to read all rows of its
+    columns. `columns` are all columns of the table, also those that no query reads.
     """
     by_name = {column.name.lower(): column for column in columns}
     counted_columns = [(by_name[name], queries) for name, queries in tally.columns.items() if name in by_name]

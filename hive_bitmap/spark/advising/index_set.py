@@ -1,10 +1,10 @@
 """Choose a set of indexes greedily: each step is the one that saves most.
 
 All functions are pure. A step is an index, or several indexes that only together answer a query. The gain of a step is
-what it saves in addition to existing indexes and earlier steps. Among steps that save about the same, the step with the
-smallest indexes is taken. A step is worth it under two conditions: it saves more time than its builds take, and its
-gain is not negligible beside what the indexes chosen before it save. If two indexes would narrow the same scan, only
-the gain of the better one counts.
+what it saves in addition to existing indexes and earlier steps. Among steps that save about the same, the step with
+the smallest indexes is taken. A step is worth it if it saves more time than its builds take, and if its gain is not
+negligible beside what the indexes chosen before it save. If two indexes would narrow the same scan, only the larger
+gain is used.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from hive_bitmap.spark.advising.useful_columns import (
     sets_to_look_up,
 )
 
-ABOUT = 0.9  # a step saves about as much as the best one if it saves at least this share of that
-LITTLE = 0.05  # share of a table's saving: an index that adds less is not worth it
+ABOUT = 0.9  # two steps save about the same if one saves at least this share of what the other saves
+LITTLE = 0.05  # an index that adds less than this share of a table's savings is not worth it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +45,9 @@ class PossibleIndex:
 class Workload:
     """The observed queries of a table, and the indexes that could serve them.
 
-    `shapes` has how often queries of each shape were seen. `indexed` has the keys of the existing indexes, `possible`
-    the indexes that could be created, by their keys. `sets` has sets of possible indexes to create
-    together. The other fields cache computed gains.
+    `shapes` has the number of queries of each shape. `indexed` has the keys of the existing indexes, and `possible`
+    the indexes that could be created, by their keys. `sets` are sets of possible indexes to create together. The other
+    fields cache computed gains.
     """
 
     table: str
@@ -81,8 +81,8 @@ class Workload:
     def _by_answer(self, shape: Shape, indexes: IndexSet) -> Gain:
         """Return the gain of answering the queries of a shape from these indexes.
 
-        The queries use the existing indexes, and at most MOST_TOGETHER of `indexes`: those with the largest gain. The
-        gain is zero if the existing indexes and all of `indexes` together do not answer the queries.
+        The queries use the existing indexes, and those of `indexes` with the largest gain, at most MOST_TOGETHER. The
+        gain is zero if all these indexes together do not answer the queries.
         """
         if not answers(shape, [*self.indexed, *indexes]):
             return Gain()
@@ -162,7 +162,7 @@ def choose(workloads: Sequence[Workload], limit: int, times: int) -> tuple[list[
     """Choose the steps to take among the possible indexes of some tables.
 
     There is a workload for each table. Return the steps in order, and the indexes that are left out. The steps have at
-    most `limit` indexes together. A query that was seen n times is expected n * `times` times.
+    most `limit` indexes together. Each query is expected `times` as often as it was seen.
     """
     chosen: list[Step] = []
     have: dict[str, IndexSet] = {workload.table: frozenset() for workload in workloads}
@@ -189,21 +189,22 @@ def choose(workloads: Sequence[Workload], limit: int, times: int) -> tuple[list[
 
 
 def _best(steps: Sequence[Step]) -> Step:
-    """Return the smallest of the steps that save about the most.
+    """Return the step with the smallest indexes among those that save about the most.
 
-    If some of the indexes of this step also make a step by themselves, the search is repeated among such smaller steps.
+    If some of the indexes of this step also make a step by themselves, the search is repeated among these smaller
+    steps.
     """
     most = max(step.gain.seconds for step in steps)
     alike = [step for step in steps if step.gain.seconds >= ABOUT * most]
     best = min(alike, key=lambda step: (step.index_bytes, *step.rank))
-    parts_of_it = [step for step in steps if step.workload is best.workload and step.indexes < best.indexes]
-    return _best(parts_of_it) if parts_of_it else best
+    smaller = [step for step in steps if step.workload is best.workload and step.indexes < best.indexes]
+    return _best(smaller) if smaller else best
 
 
 def _steps(workload: Workload, have: IndexSet, times: int) -> Iterator[Step]:
     """Yield the steps that may come next, once the indexes `have` are chosen.
 
-    Each query is expected `times` times as often as it was seen.
+    Each query is expected `times` as often as it was seen.
     """
     before = {shape: workload.gain(shape, have) for shape in workload.shapes}
     saved_before = math.fsum(gained.seconds for gained in before.values())
@@ -229,14 +230,13 @@ def _steps(workload: Workload, have: IndexSet, times: int) -> Iterator[Step]:
 def _left_out(remaining: Collection[Columns], first: Sequence[Step], last: Sequence[Step]) -> Iterator[UnchosenIndex]:
     """Yield the `remaining` indexes with their best steps.
 
-    `first` has the steps that were possible before the first choice. `last` has the steps that are possible after the
-    last choice.
+    `first` are the steps before the first choice, and `last` those after the last choice.
     """
     for columns in remaining:
         alone, step = (
             min(
-                (step_with_it for step_with_it in steps if columns in step_with_it.indexes),
-                key=lambda step_with_it: step_with_it.rank,
+                (candidate for candidate in steps if columns in candidate.indexes),
+                key=lambda candidate: candidate.rank,
                 default=None,
             )
             for steps in (first, last)

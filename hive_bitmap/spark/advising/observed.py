@@ -1,6 +1,6 @@
-"""Read the record of queries.
+"""Read the record of observed queries.
 
-The optimizer rule keeps the record in the JVM, and servers append it to a file.
+The optimizer rule keeps the record in the JVM. Servers append it to a file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hive_bitmap.spark.metastore import jvm_reader
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MOST_CHARACTERS = 1 << 20  # of a line; the rule writes shorter ones
+MOST_CHARACTERS = 1 << 20  # most characters of a line; the rule writes shorter lines
 MOST_COUNTED = 1 << 62
 MOST_SAMPLES = 8
 FIGURES = ("queries", "bytes", "unsized", "served")
@@ -39,10 +39,7 @@ class Kind(str, Enum):
 
 @dataclass(frozen=True)
 class ColumnTest:
-    """A test of a column against about `values` values.
-
-    `values` is 0 if the values are not counted.
-    """
+    """A test of a column against about `values` values; 0 if the values are not counted."""
 
     column: str
     kind: Kind
@@ -51,7 +48,7 @@ class ColumnTest:
 
 @dataclass(frozen=True)
 class ExpressionTest:
-    """A use of a column through an expression that could be a key, and the test of the expression.
+    """A test of a column through an expression that could be a key.
 
     The queries use the `column` in no other way. `sql` is the expression. `kind` and `values` are those of its test;
     the kind is OTHER if the queries only count by the expression.
@@ -67,9 +64,9 @@ class ExpressionTest:
 class Shape:
     """The kind of a query: its tests and aggregation, without values.
 
-    Names are in lower case. `key_sets` are sets of columns: rows counted by the columns of each set answer the
-    aggregation. `key_sets` is None if the query has no aggregation, or an aggregation that counts do not answer. An
-    index of one of the `expressions` serves in place of an index of its column.
+    Names are in lower case. `key_sets` are sets of columns: the counts of rows by the columns of each set answer the
+    aggregation. `key_sets` is None without an aggregation, or if counts do not answer it. An index of one of the
+    `expressions` serves in place of an index of its column.
     """
 
     database: str
@@ -98,9 +95,9 @@ class Tally:
     """The number of queries with a shape, and what Spark read for them.
 
     `queries` is the number of queries that no index served. `bytes` is the size of the files that these queries read,
-    without pruned partitions; `unsized` counts the queries whose size is unknown. `served` is the number of queries
-    that an index served. `columns` counts the queries that needed a column, "*" for all columns. `samples` has some
-    values that columns were compared with.
+    without pruned partitions; `unsized` counts those of them whose size is unknown. `served` is the number of queries
+    that an index served. `columns` has the number of queries that needed a column, by its name; "*" stands for all
+    columns. `samples` has some values that columns were compared with.
     """
 
     queries: int = 0
@@ -124,9 +121,9 @@ class Tally:
 class Observed:
     """The record of the queries since a time.
 
-    `since` is in seconds since 1970, or None if there is no record. `uses` counts the queries that used an index, by
-    (table, index). The record has a limited size: `forgotten` is the number of shapes and indexes that were dropped
-    from it. `broken` is the number of lines that could not be parsed.
+    `since` is in seconds since 1970; None if there is no record. `uses` counts the queries that used an index, by
+    (table, index). The size of the record is limited: `forgotten` is the number of shapes and indexes that were
+    dropped from it. `broken` is the number of lines that could not be parsed.
     """
 
     shapes: Mapping[Shape, Tally]
@@ -228,11 +225,11 @@ def _tally(fields: Mapping[str, Any]) -> Tally:
 
 def _count(number: object) -> int:
     if not isinstance(number, int) or isinstance(number, bool) or abs(number) > MOST_COUNTED:
-        raise ValueError("that is no count")
+        raise ValueError("not a count")
     return number
 
 
 def _time(moment: object) -> float:
     if not is_time(moment):
-        raise ValueError("that is no moment")
+        raise ValueError("not a time")
     return float(moment)

@@ -1,4 +1,4 @@
-"""Advice as a value, and its presentation as text and as HTML."""
+"""Present advice as a value, as text and as HTML."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ class Advice:
 
     `queries` is the number of these scans. `since` is the time from which they were observed, in seconds since 1970;
     None if nothing was recorded. `proposals` are a set of indexes to create, in the order in which they were chosen;
-    the gain of each proposal is in addition to the earlier proposals. `left_out` are the other considered indexes, by
-    reason. `notes` are sentences on what was not judged.
+    the gain of each is in addition to the earlier ones. `left_out` are the other considered indexes, by reason.
+    `unused` are indexes that no query used. `notes` are sentences on what could not be considered.
     """
 
     queries: int

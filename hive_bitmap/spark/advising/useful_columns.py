@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable
 
 from hive_bitmap.spark.advising.observed import ColumnTest, Kind, Shape
 
-MOST_COLUMNS = 3  # of a proposed index
-MOST_TOGETHER = 3  # indexes that only together answer a query
+MOST_COLUMNS = 3  # most columns of a proposed index
+MOST_TOGETHER = 3  # most indexes that only together answer a query
 Columns = frozenset[str]
 IndexSet = frozenset[Columns]  # indexes of one table, each by its columns
 
@@ -19,8 +19,9 @@ def useful_sets(shape: Shape, indexed: Collection[Columns]) -> set[IndexSet]:
     """Return sets of indexes that would serve a shape.
 
     `indexed` are the keys of existing indexes. No set has an index whose columns are all in an existing index. An
-    aggregation may be answered by one index of several columns, or by several indexes together. Each set that serves
-    columns has another one beside it, if the queries use some of these through expressions: with the expressions.
+    aggregation may be answered by one index of several columns, or by several indexes together. If the queries use
+    some of the columns through expressions, the result has each set twice: with these columns, and with the
+    expressions.
     """
     indexed = [shape.columns_of(keys) for keys in indexed]
     indexed_columns = frozenset[str]().union(*indexed)
@@ -42,8 +43,8 @@ def useful_sets(shape: Shape, indexed: Collection[Columns]) -> set[IndexSet]:
 def _separate_indexes(shape: Shape, indexed: Collection[Columns]) -> IndexSet:
     """Return the smallest indexes that together answer a shape's aggregation.
 
-    `indexed` are the columns of existing indexes; the result has only indexes that are needed in addition to them. The
-    result is empty if more than MOST_TOGETHER indexes would be needed.
+    `indexed` are the columns of existing indexes, which the result does not repeat. It is empty if more than
+    MOST_TOGETHER indexes would be needed.
     """
     key_sets = {frozenset(keys) for keys in shape.key_sets or ()}
     missing = {keys for keys in key_sets if keys and not any(keys <= index for index in indexed)}
@@ -71,7 +72,7 @@ def answers(shape: Shape, indexes: Collection[Columns]) -> bool:
 
 
 def narrowing(shape: Shape, columns: Columns) -> ColumnTest | None:
-    """Return the test of a shape by which an index of these columns narrows the scan.
+    """Return the test by which an index of these columns narrows the scan of a shape.
 
     Return None if there is no such test.
     """
@@ -90,8 +91,8 @@ def needed(shape: Shape) -> Columns:
 def sets_to_look_up(shape: Shape) -> list[Columns]:
     """Return the sets of columns that an aggregation looks up in indexes.
 
-    For each set, one index must have all of its columns. The key sets of the shape come first, then a set of one column
-    for each tested column.
+    A single index must have all columns of a set. The key sets of the shape come first, then a set of one column for
+    each tested column.
     """
     keys = [frozenset(keys) for keys in shape.key_sets or () if keys]
     return [*keys, *(frozenset((column,)) for column in sorted(_tested(shape.tests)))]

@@ -1,12 +1,10 @@
 """Estimate an index by indexing a sample of blocks and scaling up the result.
 
-A block takes less space if equal keys are adjacent than if they are scattered. In the same block, the keys of one
-column may be adjacent and the keys of another column scattered, so each index has its own sample. The result is scaled
-up by the bytes of the key columns in all blocks, divided by their bytes in the sampled blocks. The footers of the files
-have these numbers.
+An index of adjacent equal keys is smaller than one of scattered keys. In the same block, one column may have adjacent
+keys and another one scattered keys, so each index has its own sample. The result is multiplied by the bytes of the key
+columns in all blocks, and divided by their bytes in the sampled blocks. The footers of the files have these numbers.
 
-If a library ends the process that reads a file, the file counts as a file without blocks, because a build does not
-index it either.
+A file that crashes the process that reads it is treated as a file without blocks, because a build leaves it out, too.
 """
 
 from __future__ import annotations
@@ -63,14 +61,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Longs = npt.NDArray[np.int64]
-TASK_BLOCKS = 8  # minimum of sampled blocks in a task: fewer blocks hardly show how often keys recur
+TASK_BLOCKS = 8  # fewest sampled blocks of a task: fewer hardly show how often keys recur
 
 
 def footers(spark: SparkSession, items: Sequence[FooterItem]) -> list[tuple[Longs, Longs]]:
     """Read the footers of files in tasks.
 
-    Return the result of `sampling.read_footer` for each item. If a file ends the process that reads it, the file counts
-    as a file without blocks.
+    Return the result of `sampling.read_footer` for each item. A file that crashes the process that reads it has no
+    blocks.
     """
     results = in_surviving_tasks(spark, items, read_footer)
     return [
@@ -81,8 +79,8 @@ def footers(spark: SparkSession, items: Sequence[FooterItem]) -> list[tuple[Long
 def samples(spark: SparkSession, items: Sequence[SampleItem]) -> list[Sample]:
     """Measure samples in tasks.
 
-    Return the result of `sampling.measure` for each item. If blocks end the process that reads them, they count as
-    blocks that cannot be indexed.
+    Return the result of `sampling.measure` for each item. Blocks that crash the process that reads them cannot be
+    indexed.
     """
     results = in_surviving_tasks(spark, items, measure)
     return [not_indexed(result.reason) if isinstance(result, Died) else result for result in results]
@@ -92,19 +90,18 @@ def samples(spark: SparkSession, items: Sequence[SampleItem]) -> list[Sample]:
 class Estimate(Report):
     """The estimate of one index.
 
-    `columns` are in the order of the table; then come keys that are expressions, with their names. `files` and `rows`
-    are the numbers of the table's files and rows, `blocks_total` is the number of its blocks with rows.
-    `distinct_keys`, counted in the sampled blocks, is a lower bound. `index_bytes` is the size of shards and
-    cardinalities, `base_bytes` the size of all files of the table.
-    `seconds` is the time that the tasks of a build would take. `usefulness` is a sentence on what an equality predicate
-    would skip.
+    `columns` are in the order of the table; keys that are expressions follow, by their names. `files` and `rows` are
+    the numbers of the table's files and rows, `blocks_total` is the number of its blocks with rows. `distinct_keys`,
+    counted in the sampled blocks, is a lower bound. `index_bytes` is the size of shards and cardinalities,
+    `base_bytes` the size of all files of the table. `seconds` is the time that the tasks of a build would take.
+    `usefulness` is a sentence on what an equality predicate would skip.
 
-    Six fields are shares of the blocks or of the rows that have a key, from 0 to 1:
+    Six fields are shares, from 0 to 1, of the blocks or of the rows that have some key:
 
-    * `share_of_blocks` and `share_of_rows`: of an average key; 1 if no sampled block can be indexed
+    * `share_of_blocks` and `share_of_rows`: an average key; 1 if no sampled block can be indexed
     * `blocks_of_values` and `rows_of_values`: the average over the requested `values` (see `estimate`); None if the
       sample has none of them
-    * `rare_blocks` and `rare_rows`: of a key that is rarer than 90 % of the keys; None if no sampled block can be
+    * `rare_blocks` and `rare_rows`: a key that is rarer than 90 % of the keys; None if no sampled block can be
       indexed
 
     `verdict` says whether the index is worth it, and why.
@@ -191,10 +188,12 @@ def estimate(
 
     `columns` has an item for each index, as in `build`. The footers of all files are read, and a sample of the blocks
     is indexed: the share `sample` of all blocks, but at least four blocks. Keys that are expressions are computed for
-    the files of these blocks. Each index is estimated as if it were built alone. An index that is built together with
-    large indexes may have more shards. `values` maps a column name in lower case, or an expression as Spark resolves
-    it, to some values, as text, that queries compare it with; for an index of this key alone, the shares of these
-    values are estimated too. Raise NotFound, Unsupported or InvalidProperty as `build` does.
+    the files of these blocks. Each index is estimated as if it were built alone; built together with large indexes, it
+    may get more shards.
+
+    `values` maps a column name in lower case, or an expression as Spark resolves it, to some values, as text, that
+    queries compare it with. The shares of these values are estimated too, for an index of this key alone. Raise
+    NotFound, Unsupported or InvalidProperty as `build` does.
     """
     if not 0 < sample <= 1:
         raise InvalidProperty(f"sample is {sample}, but must be a share of the blocks above 0 and at most 1")
@@ -207,7 +206,7 @@ def estimate(
     permission.require_reading(spark, base, keys, "an estimate")
     files, queries = sources(spark, base), _queries(spark, base)
     with ExitStack() as stack:
-        if format_of(base) in LAYOUTS:  # Spark reads also what shows their blocks
+        if format_of(base) in LAYOUTS:  # the blocks of these files are known only after Spark has read them
             staged = stack.enter_context(staging.in_scratch(spark, base, files, definitions))
             options = replace(options, staging=staged)
         footers = _read_footers(spark, files, definitions, options)
@@ -225,7 +224,7 @@ def _computed_files(
     definitions: Sequence[Definition],
     blocks_of: Sequence[Sequence[Longs]],
 ) -> list[Source]:
-    """Return the files with sampled blocks of indexes with keys that are expressions.
+    """Return the files with sampled blocks of those indexes that have expressions as keys.
 
     `blocks_of` has the sampled blocks of each index, for each task.
     """
@@ -236,8 +235,10 @@ def _computed_files(
         for block in blocks
         if definition.expressions
     }
-    chosen = (replace(each, files=tuple(file for file in each.files if file.path in paths)) for each in base_files)
-    return [each for each in chosen if each.files]
+    chosen = (
+        replace(source, files=tuple(file for file in source.files if file.path in paths)) for source in base_files
+    )
+    return [source for source in chosen if source.files]
 
 
 def _estimates(
@@ -266,10 +267,10 @@ def _estimates(
 
 
 def _computing_seconds(footers: _Footers, definitions: Sequence[Definition], options: ReadOptions) -> list[float]:
-    """Estimate for each index how long tasks would compute its keys that are expressions.
+    """Estimate for each index the task seconds of computing its keys that are expressions.
 
-    The time that they took for the sampled files is scaled up by the rows. An index takes the share of it that the
-    columns of its expressions have among those of all.
+    The time for the sampled files is scaled up by the rows of the table, and divided among the indexes by the number
+    of columns in their expressions.
     """
     sources = {column for definition in definitions for e in definition.expressions for column in e.columns}
     if not sources or not options.staging:
@@ -284,10 +285,7 @@ def _computing_seconds(footers: _Footers, definitions: Sequence[Definition], opt
 def _read_footers(
     spark: SparkSession, base_files: Sequence[Source], definitions: Sequence[Definition], options: ReadOptions
 ) -> _Footers:
-    """Read the footers of all files.
-
-    A file that cannot be read counts as a file without blocks.
-    """
+    """Read the footers of all files; an unreadable file has no blocks."""
     files = [file for source in base_files for file in source.files]
     columns = tuple(definition.source_columns for definition in definitions)
     read = footers(spark, [FooterItem(file.path, columns, options) for file in files])
@@ -311,9 +309,9 @@ def _read_footers(
 def _sampled_blocks(footers: _Footers, index: int, sample: float, cores: int) -> list[Longs]:
     """Choose the blocks to sample for an index, and divide them among tasks.
 
-    `index` is the number of the index, and `sample` the share of the blocks to choose. The result has an array for each
-    task: the numbers of its blocks in `footers`. There are just enough tasks to keep the cores busy, but no task reads
-    more than a task of a build would.
+    `index` is the number of the index, and `sample` the share of the blocks to choose. The result has an array for
+    each task: the numbers of its blocks in `footers`. There are as many tasks as keep the cores busy, and enough that
+    none reads more than a task of a build would.
     """
     chosen = choose_blocks(footers.rows, footers.size[index], sample)
     read = footers.bytes * len(chosen) / max(1, len(footers.rows))

@@ -1,8 +1,8 @@
 """Run a function in child processes of a task.
 
-C++ that reads a damaged file may end its process by a signal, which no `except` catches. If this happens in a child
-process, the task survives. A child is a new interpreter, because a fork of a worker would lack the threads of the
-worker's libraries.
+A damaged file may crash the C++ code that reads it, and so end the process by a signal, which no `except` catches. If
+this happens in a child process, the task survives. A child is a new interpreter, because a fork of a worker would lack
+the threads of the worker's libraries.
 """
 
 from __future__ import annotations
@@ -27,25 +27,22 @@ _SERVE = "from hive_bitmap.spark.tasks.children import serve; serve()"
 
 @dataclass(frozen=True)
 class Died:
-    """The result of an item that ended its process.
-
-    `signal` is the name of the signal that ended the process.
-    """
+    """The result of an item that crashed its process; `signal` is the name of the signal."""
 
     signal: str
 
     @property
     def reason(self) -> str:
-        """A sentence on a file that ended its process."""
+        """Why a file that crashed its process cannot be read, as a sentence."""
         return f"a library ended the process that read it ({self.signal})"
 
 
 def results(run: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
     """Yield run(item) for each item, in order.
 
-    The result is Died for an item that ends its process. Items and results are sent pickled. If a child ends, another
-    child continues with the remaining items. Raises the errors of `run`, and HiveBitmapError if a child ends for
-    another reason than a crash.
+    The result is Died for an item that crashes its process; another child then continues with the remaining items.
+    Items and results are sent pickled. Raises the errors of `run`, and HiveBitmapError if a child ends for another
+    reason than a crash.
     """
     done = 0
     while done < len(items):

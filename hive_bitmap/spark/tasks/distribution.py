@@ -1,16 +1,16 @@
 """Send functions and values to tasks, and return results.
 
-Tasks use the store settings of this process. `SparkRunner` runs tasks in Spark. Tests replace `SparkRunner` by a
-`Runner` that runs tasks in the process of the test.
+Tasks use the store settings of this process. `SparkRunner` runs tasks in Spark. Tests replace it by a `Runner` that
+runs tasks in the process of the test.
 
 A Python worker collects garbage after each task, before it takes the next task:
 https://github.com/apache/spark/blob/v4.0.0/python/pyspark/daemon.py (`gc.collect()` in `manager`). With the modules of
 hive_bitmap, Arrow and DuckDB, each collection would visit some 75,000 objects, which takes 15 to 30 ms. So these
-objects are frozen.
+objects are exempt from collection (`gc.freeze`).
 
 Spark sends the worker a function and then its input. If both are small, the input is held back until the function is
-acknowledged (Nagle's algorithm, RFC 896), and the acknowledgement is delayed by up to 40 ms (RFC 1122, 4.2.3.2). Socket
-options prevent this.
+acknowledged (Nagle's algorithm, RFC 896), and the acknowledgement is delayed by up to 40 ms (RFC 1122, 4.2.3.2).
+Socket options prevent this.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _OPEN_FILES = Path("/proc/self/fd")
-_OUR_ERROR = re.compile(r"hive_bitmap\.errors\.\w+: ")  # our errors in a traceback
+_OUR_ERROR = re.compile(r"hive_bitmap\.errors\.\w+: ")  # an error of this package in a traceback
 _WORKER_DEATH = "Python worker exited unexpectedly"  # Spark's message
 _ANY_ERROR = re.compile(rf"{_OUR_ERROR.pattern}|[^:]*Error")
 Body = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]  # takes `received` items, yields `sent` results
@@ -56,7 +56,7 @@ Body = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]  # takes `
 def freeze_modules() -> None:
     """Exempt all present objects of this process from garbage collection.
 
-    This is done again only if the number of loaded modules has changed.
+    A repeated call has no effect unless more modules have been loaded.
     """
     _freeze(len(sys.modules))
 
@@ -137,11 +137,11 @@ RUNNERS: Sequence[Runner] = (SparkRunner(),)  # the first that is available for 
 
 
 def run(spark: SparkSession, items: Sequence[Any], body: Body, *, count_requests: bool = True) -> list[Any]:
-    """Run `body` in tasks, each over some of the items.
+    """Run `body` in tasks, each over some of the items; return the results in any order.
 
-    Return the results in any order. `count_requests` is as in `Runner.run`. `body` must be a function of a module, or
-    another value that can be pickled. Raises the errors of tasks. Raises Unsupported if the session names another
-    Python than its application (`require_python`).
+    `count_requests` is as in `Runner.run`. `body` must be a function of a module, or another value that can be
+    pickled. Raises the errors of tasks, and Unsupported if the session names another Python than its application
+    (`require_python`).
     """
     runner = next(runner for runner in RUNNERS if runner.available(spark))
     tasks = _tasks(spark, items, None)
@@ -151,7 +151,7 @@ def run(spark: SparkSession, items: Sequence[Any], body: Body, *, count_requests
 
 
 def distribute(spark: SparkSession, items: Sequence[Any], most: int | None = None) -> Any:
-    """Return a DataFrame with a row for each task.
+    """Return a DataFrame with a row for each task, to be the input of `mapInArrow`.
 
     The only column has the pickled items of the task. `cuts` divides the items among at most `most` tasks; None stands
     for as many tasks as the session runs at once.
@@ -206,7 +206,7 @@ def in_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any]
 
 
 def in_surviving_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
-    """Do the same as `in_tasks`, even for items that end their process.
+    """Do the same as `in_tasks`, even for items that crash their process.
 
     The result of such an item is `children.Died`. If a Python worker dies, all items are computed again, in child
     processes of the tasks.
@@ -222,7 +222,7 @@ def in_surviving_tasks(spark: SparkSession, items: Sequence[Any], function: Call
 def in_child_processes(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
     """Do the same as `in_tasks` in child processes of tasks.
 
-    The result is `children.Died` for an item that ends its process.
+    The result is `children.Died` for an item that crashes its process.
     """
     return _in_tasks(spark, items, function, apart=True)
 
@@ -297,7 +297,7 @@ def _results(
         result, requested = (
             (measured_result, requests.Requests()) if isinstance(measured_result, Died) else measured_result
         )
-        yield sent((number, result, requested))  # these requests need no accumulator
+        yield sent((number, result, requested))  # the driver adds these requests, so they need no accumulator
 
 
 def _measured(function: Callable[[Any], Any], work: Any) -> tuple[Any, requests.Requests]:
@@ -327,21 +327,16 @@ def store_error_of(error: Exception) -> StoreError | None:
 
 
 def cuts(spark: SparkSession, count: int, most: int | None = None) -> list[tuple[int, int]]:
-    """Return the start and end of each task's range of `count` items.
+    """Divide `count` items among tasks; return the start and end of each task's items.
 
-    There are at most `most` tasks, and never more than items or than the session runs at once. `most` None sets no
-    further limit.
+    There are at most `most` tasks (None: no limit), and never more than items or than the session runs at once.
     """
     tasks = min(count, parallelism(spark), most or count)
     return list(pairwise(count * task // tasks for task in range(tasks + 1)))
 
 
 def failure(spark: SparkSession, error: Exception) -> str:
-    """Return why a job failed.
-
-    If the Python of the tasks lacks something that they need, this is the reason. Otherwise, the reason is the result
-    of `cause`.
-    """
+    """Return why a job failed: what the Python of the tasks lacks, or else the `cause`."""
     return worker_python.lack(spark, error) or cause(error)
 
 

@@ -1,8 +1,8 @@
 """Choose the Python that runs hive_bitmap's tasks.
 
 Spark runs `PYSPARK_PYTHON`, by default the first `python3` on the PATH. If Spark is local and no Python is configured,
-hive_bitmap's tasks run the Python of this process, while functions of users keep Spark's default. If tasks fail, `lack`
-finds out what their Python lacks.
+hive_bitmap's tasks run the Python of this process, while functions of users keep Spark's default. If tasks fail,
+`lack` checks which packages their Python lacks.
 """
 
 from __future__ import annotations
@@ -87,10 +87,10 @@ def _fields(value: Any) -> list[Any]:
 
 
 def lack(spark: SparkSession, error: Exception) -> str:
-    """Return which Python ran the failed tasks and what it lacks.
+    """Say which Python ran the failed tasks, and what it lacks.
 
-    Return "" if the tasks failed for another cause, or if the error already names the Python. A small job without
-    PySpark's workers queries the Python of the executors.
+    Return "" if the tasks failed for another cause, or if the error already names the Python. A small job that needs
+    no PySpark worker runs the Python of the executors to examine it.
     """
     text = str(error)
     if MissingPackage.__name__ in text or not _OF_PYTHON.search(text) or not jvm_reader.available(spark):
@@ -115,8 +115,8 @@ def lack(spark: SparkSession, error: Exception) -> str:
 def _executor_pythons(context: SparkContext, python: str) -> list[list[Any]]:
     """Return a description of the Python `python` from each task.
 
-    A description has the host, the path of the interpreter, its version and the missing packages. The result is empty
-    if the Python cannot be run. Then the reason is logged.
+    A description has the host, the path of the interpreter, its version and the missing packages. If the Python cannot
+    be run, the reason is logged and the result is empty.
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 

@@ -1,8 +1,8 @@
 """Compare an index with its base table in a Spark job.
 
 A task compares one shard. Base files that have changed since they were indexed are only counted, because queries read
-these files whole. There are two kinds of problems: the index is wrong about an unchanged file, or SQL queries of the
-index table would see rows that do not belong there.
+these files whole. There are two kinds of problems: the index has wrong rows for an unchanged file, or SQL queries of
+the index table would see rows that do not belong there.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class Verification:
     """The result of comparing one index with its base table.
 
     `shards`, `files`, `blocks` and `rows` (of the base table) count what was compared. `stale` counts base files that
-    have changed since they were indexed, `unindexed` base files that are not in the index, and `gone` base files that
-    are in the index, but were deleted. Such files are no problems, because queries do not rely on the index for them.
-    `problems` describes the first 20 of `problem_count` problems.
+    have changed since they were indexed, `unindexed` base files that are not in the index, and `gone` deleted base
+    files that are in the index. Such files are no problems, because queries do not use the index for them. `problems`
+    describes the first 20 of `problem_count` problems.
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (
@@ -81,9 +81,9 @@ class Verification:
 
 @dataclass(kw_only=True)
 class _Tally:
-    """What the driver finds about one index before shards are read.
+    """What the driver finds out about one index before shards are read.
 
-    The driver counts stale, unindexed and gone files, and collects problems. `items` are the shards to compare.
+    It counts stale, unindexed and gone files, and collects problems. `items` are the shards to compare.
     """
 
     index: Index
@@ -98,10 +98,10 @@ def verify(spark: SparkSession, table: str, names: Sequence[str] = ()) -> list[V
     """Compare all or the named indexes of a table with the table.
 
     Return a result for each, sorted by name. Every block of every unchanged base file is read, and compared with all
-    index rows of the block. A missing or damaged shard or manifest is reported as a problem in the result. Raises
-    NotFound for an unknown table or index.
+    index rows of the block. A missing or damaged shard or manifest is a problem in the result. Raises NotFound for an
+    unknown table or index, and NotPermitted if only Spark may read the table.
     """
-    manifest.read.cache_clear()  # a cached manifest would hide damage that came after it was read
+    manifest.read.cache_clear()  # a cached manifest would hide later damage
     checksums.of_generation.cache_clear()
     base, indexes = catalog.table_and_indexes(spark, table)
     chosen = [catalog.named(base, indexes, name) for name in sorted({name.lower() for name in names})] or indexes
@@ -123,8 +123,7 @@ def verify(spark: SparkSession, table: str, names: Sequence[str] = ()) -> list[V
 def _staged(item: ShardItem, folder: str) -> ShardItem:
     """Return the work item with the folder in which Spark has staged values.
 
-    Tasks read values from this folder if only Spark can read the format of the table. `folder` is "" if nothing is
-    staged.
+    `folder` is "" if tasks read all values themselves.
     """
     return replace(item, read_options=replace(item.read_options, staging=folder))
 
@@ -159,7 +158,7 @@ def _tally(spark: SparkSession, base: Table, number: int, index: Index, listed: 
         catalog_changes.require_same_table(spark, base, index)
         if index.definition.is_former:
             raise Unsupported(index.problem)
-    except Unsupported as e:  # queries do not use such an index
+    except Unsupported as e:  # queries do not use this index
         tally.problems.add(str(e))
         tally.unindexed = sum(len(files) for files in files_of.values())
         return tally
@@ -199,9 +198,9 @@ def _check_covered(problems: Problems, covered: Covered) -> None:
 
 
 def _check_manifest(problems: Problems, published: Manifest) -> None:
-    """Check that a manifest is consistent and complete.
+    """Check that a manifest is consistent and complete; add what is wrong to `problems`.
 
-    Reports are added to `problems`. The manifest must list all files that SQL queries of the index table would read.
+    The manifest must list all files that SQL queries of the index table would read.
     """
     partitions = numbered(published.files["values"])[1].tolist()
     files = list(zip(published.files["path"].to_pylist(), partitions, strict=True))
@@ -213,7 +212,7 @@ def _check_manifest(problems: Problems, published: Manifest) -> None:
     for name in sorted(named - set(published.sizes)):
         problems.add(f"manifest of {published.folder} says that shard {name} covers files, but does not list it")
     for name in sorted(set(checksums.read(published.folder)) - _summed(published)):
-        problems.add(f"the checksums of {published.folder} are of a file that the manifest does not name: {name}")
+        problems.add(f"the checksums of {published.folder} have a file that the manifest does not name: {name}")
     _check_lines(problems, published)
     for file in stores.listing(published.folder).files:
         name = _name(file.path)
@@ -222,7 +221,7 @@ def _check_manifest(problems: Problems, published: Manifest) -> None:
 
 
 def _check_lines(problems: Problems, published: Manifest) -> None:
-    """Check the manifest's copy as lines of JSON. Generations of older builds lack the copy."""
+    """Check the manifest's copy as lines of JSON, which older builds have not written."""
     sums = checksums.read(published.folder).get(manifest.LINES_NAME)
     if sums is None:
         return
