@@ -1,4 +1,1 @@
-"""The parts that only Hive needs.
-
-The parts are queries through a Hive server, and native indexes of Hive 2.
-"""
+"""Do what only Hive needs: queries through a Hive server, and native indexes of Hive 2."""

@@ -1,10 +1,10 @@
 """Write the DDL that registers an exported index in Hive 0.8 to 2.3.
 
 Hive uses an index only if a parameter of the index has a time that is not older than any base file. For a table, the
-parameter is `base_timestamp`. For a partition, the name of the parameter consists of the partition's values as Java
-prints a map (`stamp_name`). The time is in milliseconds, and usually Hive's own REBUILD writes it. The DDL of this
-module writes the modification time of the newest indexed base file. If a file is added or changed later, the index is
-stale for Hive, and Hive makes a full scan.
+parameter is `base_timestamp`. For a partition, its name consists of the partition's values as Java prints a map
+(`stamp_name`). The time is in milliseconds; usually Hive's own REBUILD writes it. The DDL of this module writes the
+modification time of the newest indexed base file. If a file is added or changed later, the index is stale for Hive,
+and Hive makes a full scan.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ PARTITIONS_AT_ONCE = 100  # partitions registered by one statement
 class HivePartition:
     """An exported partition.
 
-    An unpartitioned table is a single partition with the values (). `base` is the folder of the base files, and
-    `newest_ms` the modification time of the newest base file (milliseconds since 1970). `folder` is the folder of the
-    exported files, and `rows` the number of rows in the exported files.
+    An unpartitioned table is one partition with the values (). `base` is the folder of the base files, and `newest_ms`
+    the modification time of the newest base file (milliseconds since 1970). `folder` is the folder of the exported
+    files, and `rows` the number of their rows.
     """
 
     values: tuple[str, ...]

@@ -1,7 +1,7 @@
 """Write an index as files of an index table of Hive 2.
 
-A Spark job has a task for each shard. Hive reads only the blocks that a Hive index lists. So an exported index must
-cover the current version of every base file. An index of hive_bitmap itself may be out of date.
+A Spark job has a task for each shard. Hive reads only the blocks that its index lists, so an exported index must cover
+the current version of every base file. (An index of hive_bitmap itself may be stale.)
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ GREGORIAN = dt.date(1582, 10, 15)  # for earlier dates Hive 2 uses the Julian ca
 
 @dataclass(frozen=True, kw_only=True)
 class Copy:
-    """Work item of a task: copy index rows to a folder.
+    """Work item of a task: copy rows of a shard into a new shard in `folder`.
 
-    The rows of `files` in the shard at `path`, which has `size` bytes, are copied. The new shard is in `folder`.
-    `partition` is the number of the partition that the files belong to.
+    The rows of `files` in the shard at `path`, which has `size` bytes, are copied. `partition` is the number of the
+    partition that the files belong to.
     """
 
     partition: int
@@ -69,7 +69,7 @@ def export(spark: SparkSession, table: str, index: str, root: str, name: str | N
     `hive_<index>`, because the index's own name is taken if Hive and Spark share a metastore. Raise NotFound for
     unknown names. Raise Unsupported if Hive 2 cannot read the index, if Hive 2 would return other rows with the index,
     or if the index does not cover the current version of all base files. Raise FileChanged if a base file changes
-    during the export.
+    during the export, and NotPermitted if only Spark may read the table.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     exported = catalog.named(base, indexes, index)
@@ -180,8 +180,8 @@ def _require_complete(
 def _copies(number: int, indexed: FileRecords, files: Longs, definition: Definition, folder: str) -> list[Copy]:
     """Return a work item for each shard that has rows of these files.
 
-    `files` are the positions of the files in `indexed`, which is what the index records. `number` is the number of the
-    partition to which the files belong. `folder` is the folder for the new shards. The index must cover the files.
+    `files` are the positions of the files in `indexed`, and all belong to partition `number`. The index must cover
+    them. `folder` is the folder for the new shards.
     """
     copies = []
     for shard in np.unique(indexed.shard[files]).tolist():
@@ -204,7 +204,7 @@ def _copies(number: int, indexed: FileRecords, files: Longs, definition: Definit
 def _newest(source: Source) -> int:
     """Return the newest modification time (ms) of the visible files in a partition's folder.
 
-    Hive compares this time with the time of an index. Return 0 if there are no files.
+    Return 0 if there are no files. Hive compares this time with the time in the index.
     """
     listed = stores.listing(source.folder).files if stores.exists(source.folder) else []
     visible = [file.mtime_ms for file in listed if not file.path.rpartition("/")[2].startswith(("_", "."))]
@@ -214,8 +214,8 @@ def _newest(source: Source) -> int:
 def _wait_past(newest_ms: int) -> None:
     """Wait until the clock is past a modification time, in milliseconds since 1970.
 
-    Any later change of a file then gets a later time. Hive's Java may see whole seconds only. Raise Unsupported if the
-    time is in the future.
+    So any later change of a file gets a later time, even if Hive's Java sees whole seconds only. Raise Unsupported if
+    the time is in the future.
     """
     wait = newest_ms / 1000 + COARSE_RESOLUTION - time.time()
     if wait > COARSE_RESOLUTION:
@@ -224,10 +224,7 @@ def _wait_past(newest_ms: int) -> None:
 
 
 def _run(spark: SparkSession, copies: Sequence[Copy], partitions: int) -> list[int]:
-    """Run the copies in Spark tasks; return the rows written for each partition.
-
-    The result has the number of rows of each of the `partitions` partitions.
-    """
+    """Run the copies in Spark tasks; return the number of rows written for each of the `partitions` partitions."""
     rows = [0] * partitions
     try:
         counts = in_tasks(spark, copies, _copy)

@@ -1,12 +1,12 @@
 """Query index tables through HiveServer2.
 
-Such queries need no Spark, no JVM and no access to files. The connection is a DB-API connection. The server sends index
-rows, manifests and listings of base files, and the client combines bitmaps. Only `register` and scripts change anything
-on the server.
+Such queries need no Spark, no JVM and no access to files. The connection is a DB-API connection. The server sends
+index rows, manifests and listings of base files, and the client combines bitmaps. Only `register` and scripts change
+anything on the server.
 
 `parser` parses a condition. A part of a condition that is not on the allowlist (`leaves`) may be true for any row.
-`tables` queries tables by `DESCRIBE`, and `files` queries folders by `dfs` or Spark's file sources. `states` converts
-the results to the input of `selecting/candidates`. Manifests arrive as lines of JSON.
+`tables` queries tables by `DESCRIBE`, and `files` lists folders by `dfs` or Spark's file sources. `states` makes of
+the results the input of `selecting/candidates`. Manifests arrive as lines of JSON.
 
 `evaluation` fetches index rows under a condition (`hiveql`), tests the keys of these rows again, and ORs their bitmaps
 into bits. The condition may be wider than the predicate, but never narrower. For NOT, `evaluation` fetches the rows of

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.predicates.tokens import Token, Tokens
 
-# Unquoted, these are keywords, or the session's settings decide whether a keyword or a column is meant.
+# Words that without quotes are keywords, or may be keywords, depending on the session's settings.
 _NEVER_BARE = {"TRUE", "FALSE", "NULL", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "CURRENT_USER", "USER"}
 _NEVER_BARE |= {"SESSION_USER", "LOCALTIMESTAMP"}
 # The words where the parser splits a predicate into leaves.
@@ -17,8 +17,8 @@ _STRUCTURE = {"AND", "OR", "NOT", "BETWEEN", "CASE", "END"}
 class Names:
     """The columns of a table by name, ignoring case.
 
-    A column name may be qualified by `table`, a single name or alias without quotes: a dot in `table` is not a
-    separator. If `table` is None, no qualified name is found.
+    A column name may be qualified by `table`, a single name or alias without quotes (a dot in it is no separator). If
+    `table` is None, no column name may be qualified.
     """
 
     def __init__(self, columns: Iterable[Column], table: str | None) -> None:
@@ -41,8 +41,8 @@ class Names:
     def hides_structure(self, tokens: Iterable[Token]) -> bool:
         """Return whether a keyword among the tokens may be a column.
 
-        The keywords are AND, OR, NOT, BETWEEN, CASE and END, without quotes. A keyword may be a column if the table has
-        a column of this name. The exception is END if there is no CASE: END is then certainly a column.
+        The keywords are AND, OR, NOT, BETWEEN, CASE and END, without quotes. A keyword may be a column if the table
+        has a column of this name. END without a CASE does not count: it can only be a column, and hides nothing.
         """
         words = {token.key for token in tokens if token.key in _STRUCTURE}
         if "CASE" not in words:

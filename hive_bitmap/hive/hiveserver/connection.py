@@ -1,7 +1,4 @@
-"""Connect to HiveServer2, and convert its errors.
-
-An error becomes a ServerError with a message of one sentence.
-"""
+"""Connect to HiveServer2, and convert its errors to ServerErrors of one sentence."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from typing import Any
 from hive_bitmap.errors import NotPermitted, ServerError
 
 log = logging.getLogger(__name__)
-logging.getLogger("thrift").addHandler(logging.NullHandler())  # it logs errors that it raises as well
+logging.getLogger("thrift").addHandler(logging.NullHandler())  # thrift logs the errors that it raises
 AUTHS = ("NONE", "NOSASL", "LDAP", "CUSTOM", "KERBEROS")
 TRANSPORTS = ("binary", "http")
 PORT, HTTP_PATH, SECONDS = 10000, "cliservice", 300.0
@@ -43,8 +40,8 @@ _PREAMBLE = re.compile(r"^(?:Error while (?:compiling|processing) statement: )?(
 class Address:
     """The address of a HiveServer2, its transport, and the credentials.
 
-    `seconds` limits the time of each answer. With `ssl` the server's certificate is verified by the CA certificates in
-    `ca_file`. Without `ca_file`, the CA certificates that this machine trusts are used.
+    `seconds` limits the time of each answer. With `ssl`, the server's certificate is verified by the CA certificates
+    in `ca_file`, or if that is None, by those that this machine trusts.
     """
 
     host: str
@@ -77,33 +74,27 @@ class Server:
     def is_spark(self) -> bool:
         """Whether this is Spark's Thrift Server, which has no `dfs` command.
 
-        The statement SET tells the servers apart: Hive answers SET with a single column.
+        Unlike Spark, Hive answers the statement SET with a single column.
         """
         with self.result("SET spark.app.name") as (names, _):
             return len(names) > 1
 
     def rows(self, statement: str) -> Iterator[tuple[Any, ...]]:
-        """Run a statement and yield its rows as they arrive.
-
-        Raises ServerError.
-        """
+        """Run a statement and yield its rows as they arrive; raises ServerError."""
         for batch in self.batches(statement):
             yield from batch
 
     def batches(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
-        """Run a statement and yield its rows in lists of 1 to FETCHED.
-
-        Raises ServerError.
-        """
+        """Run a statement and yield its rows in lists of 1 to FETCHED; raises ServerError."""
         with self.result(statement) as (_, batches):
             yield from batches
 
     @contextmanager
     def result(self, statement: str) -> Iterator[tuple[list[str], Iterator[list[tuple[Any, ...]]]]]:
-        """Run a statement, and yield its result.
+        """Run a statement, and yield the names of its columns and its rows.
 
-        The result has the column names, and the rows in lists like the lists of `batches`. A statement without a result
-        has no columns. Raises ServerError.
+        The rows are in lists, as `batches` yields them. A statement without a result has no columns. Raises
+        ServerError.
         """
         log.debug("%s", statement)
         cursor = self.connection.cursor()
@@ -125,10 +116,7 @@ class Server:
             yield batch
 
     def all(self, statement: str) -> list[tuple[Any, ...]]:
-        """Run a statement and return all rows of the result, which should be few.
-
-        Raises ServerError.
-        """
+        """Run a statement and return all rows of the result, which should be few; raises ServerError."""
         return list(self.rows(statement))
 
 
@@ -165,7 +153,7 @@ def _transport(address: Address) -> Any:
 
     class Tls(TSSLSocket.TSSLSocket):  # type: ignore[misc]
         def close(self) -> None:
-            if self.handle is not None:  # without a handle, close() would raise and hide the error before it
+            if self.handle is not None:  # without a handle, close() would raise, and hide the earlier error
                 super().close()
 
     host_port = (address.host, address.port)
@@ -227,7 +215,7 @@ def _sasl(address: Address, mechanism: str) -> Callable[[], Any]:
 def _close(opened: Any) -> None:
     """Close a cursor or connection; log errors instead of raising them.
 
-    The cause of an error during closing has been raised before.
+    What made closing fail has usually raised an error before.
     """
     try:
         opened.close()

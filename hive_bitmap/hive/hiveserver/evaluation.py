@@ -1,7 +1,7 @@
 """Evaluate a predicate over index rows that a server sends.
 
 Rows arrive in batches and are decoded into one bit for each base row. Only index rows with a matching key are fetched.
-A negated leaf matches the keys that the leaf without NOT rejects, so no bitmap is complemented.
+NOT is applied to the test of the keys, so no bitmap is complemented.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ Bits = npt.NDArray[np.uint8]
 def fetched(
     server: Server, definition: Definition, column: str, node: Predicate, within: str
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the index rows whose key matches a predicate over `column`, in batches.
+    """Yield the index rows whose key matches `node`, a predicate over `column`, in batches.
 
-    `node` is the predicate. The order is arbitrary, and rows whose keys do not match may be included. A batch has a row
-    for each key and block, with these columns: `key`, in the Arrow type of the column; `bucket` (string); `offset`
-    (int64); and the bitmaps in `definition.bitmap_fields`, none for COMPACT. For a type that is not in COMPARED, `key`
-    is boolean: NULL for the key NULL, and TRUE for any other key. `within` is a condition in HiveQL that limits the
-    rows further; "" for no limit. Raises ServerError, and NotFound for a column that the index does not have.
+    The order is arbitrary, and rows whose keys do not match may be included. A batch has a row for each key and block,
+    with these columns: `key`, in the Arrow type of the column; `bucket` (string); `offset` (int64); and the bitmaps in
+    `definition.bitmap_fields`, none for COMPACT. For a type that is not in COMPARED, `key` is boolean: NULL for the
+    key NULL, and TRUE for any other key. `within` is a condition in HiveQL that limits the rows further; "" for no
+    limit. Raises ServerError, and NotFound for a column that the index does not have.
     """
     key = find(definition.columns, column, f"index {definition.name}")
     names = [_key(key), *(quote(field.name) for field in (BUCKET, *_stored(definition)))]
@@ -89,9 +89,9 @@ def _keys(key: Column, values: Sequence[Any]) -> pa.Array:
 
 
 def _values(field: pa.Field, values: Sequence[Any]) -> pa.Array:
-    """Convert values that a server sent to an Arrow array.
+    """Convert values of the stored column `field`, as a server sends them, to an Arrow array.
 
-    `field` is the stored column. Servers send arrays as text like `[8,9]`.
+    Servers send arrays as text like `[8,9]`.
     """
     return pa.array(json.loads(f"[{','.join(values)}]") if pa.types.is_list(field.type) else values, field.type)
 
@@ -102,10 +102,9 @@ def evaluation(
     """Return a function that does lookups through a server.
 
     `chosen` has the index of each column, by lower-case name. `within` has for each index, by its name, a condition in
-    HiveQL that limits the rows of the index; "" for no limit. The function returns a result like that of `select.count`
-    for each lookup, in the order of the lookups. Lookups with the same predicate are evaluated together. No file is
-    `damaged` in the results: if an index table has impossible rows, the function raises CorruptIndex. The function also
-    raises ServerError.
+    HiveQL that limits the rows of the index; "" for no limit. The function returns for each lookup, in their order, a
+    result like that of `select.count`. Lookups with the same predicate are evaluated together. No file is `damaged` in
+    the results: if an index table has impossible rows, the function raises CorruptIndex. It also raises ServerError.
     """
 
     def evaluate(lookups: Sequence[Lookup]) -> list[LookupResult]:
@@ -162,9 +161,9 @@ class _ServerEvaluation:
         raise TypeError(f"no predicate: {node!r}")
 
     def _intersection(self, children: Sequence[Predicate]) -> Bits:
-        """Evaluate AND, with predicates over a single column first.
+        """Evaluate AND, beginning with predicates over a single column.
 
-        If no row is left after these predicates, nothing more is fetched.
+        Once no row is left, nothing more is fetched.
         """
         bits = selection.everything(self.layout)
         for child in sorted(children, key=lambda child: only_column(child) is None):
@@ -174,9 +173,9 @@ class _ServerEvaluation:
         return bits
 
     def _key_rows(self, column: str, node: Predicate) -> Bits:
-        """Return the base rows whose key satisfies a predicate over `column`.
+        """Return the base rows whose key satisfies `node`, a predicate over `column`.
 
-        `node` is the predicate. All rows of files that the index of the column does not cover are included.
+        All rows of files that the column's index does not cover are included.
         """
         if column not in self.unit.parts:
             return selection.everything(self.layout)
@@ -192,8 +191,8 @@ class _ServerEvaluation:
     def _decode(self, definition: Definition, rows: pa.RecordBatch, blocks: BlockNumbers, bits: Bits) -> None:
         """OR the base rows of index rows into `bits`.
 
-        `rows` are index rows of the index `definition`, and `blocks` finds their blocks. A row of a COMPACT index
-        stands for all rows of its block.
+        `rows` are rows of the index `definition`, and `blocks` finds their blocks. A row of a COMPACT index stands for
+        all rows of its block.
         """
         row_blocks, positions = blocks.find(rows["bucket"].dictionary_encode(), rows["offset"].to_numpy())
         if not definition.has_bitmaps:

@@ -35,8 +35,8 @@ class Entry:
 def entries(server: Server, folder: str) -> list[Entry] | None:
     """List the files and folders in a folder, sorted by name.
 
-    Return None if the folder does not exist. Spark's Thrift Server shows only visible files, but also the files of
-    subfolders. Raises Unsupported for files of subfolders. Raises ServerError.
+    Return None if the folder does not exist. Spark's Thrift Server shows only visible files, and also those of
+    subfolders, for which Unsupported is raised. Raises ServerError.
     """
     if server.is_spark:
         return _spark_entries(server, folder)
@@ -55,10 +55,7 @@ def entries(server: Server, folder: str) -> list[Entry] | None:
 
 
 def lines(server: Server, path: str) -> Iterator[str]:
-    """Yield the lines of a text file, which may be compressed.
-
-    Raises ServerError.
-    """
+    """Yield the lines of a text file, which may be compressed; raises ServerError."""
     text = f"SELECT value FROM text.{_spark_path(path)}" if server.is_spark else f"dfs -text {glob(path)}"
     return (row[0] or "" for row in server.rows(text))
 
@@ -73,7 +70,7 @@ def glob(path: str) -> str:
 
 
 def _stat(server: Server, pattern: str) -> list[Entry] | ServerError:
-    """List the matches of a glob, sorted by name, or return the server's error.
+    """List the matches of a glob, sorted by name; return the server's error if it fails.
 
     Raises NotPermitted.
     """

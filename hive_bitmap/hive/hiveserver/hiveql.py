@@ -1,7 +1,7 @@
 """Write conditions in HiveQL that all servers understand alike.
 
-A condition may be wider than the predicate, but is never narrower: the client tests the rows from the server again. So
-a part of a predicate that a server might misread is left out.
+A condition may be wider than the predicate, because the client tests the rows from the server again, but is never
+narrower. A part of a predicate that a server might misread is left out.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ MOST_VALUES = 1000  # values in one IN
 
 
 def condition(node: Predicate, types: Mapping[str, str]) -> str:
-    """Return a condition that is TRUE wherever the predicate is TRUE.
+    """Return a condition that is TRUE wherever the predicate is TRUE; "" if it would restrict nothing.
 
-    The result is "" if it does not restrict the rows. `types` has the types of the columns, by lower-case name.
+    `types` has the types of the columns, by lower-case name.
 
     >>> condition(And((Compare("a", ">", 1), Prefix("b", "x"), Compare("b", "<>", "é"))), {"a": "int", "b": "string"})
     "`a` > 1 AND `b` LIKE 'x%'"
@@ -49,10 +49,7 @@ def condition(node: Predicate, types: Mapping[str, str]) -> str:
 
 
 def literal(value: Value, type: str) -> str:
-    """Return a value as a HiveQL literal of a column's type.
-
-    The result is "" if servers might read the literal differently.
-    """
+    """Return a value as a HiveQL literal of a column's type; "" if servers might misread it."""
     match value:
         case bool():
             return str(value).lower()

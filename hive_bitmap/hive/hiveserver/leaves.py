@@ -57,20 +57,14 @@ def _compare(column: Column, op: str, literal: Literal) -> Predicate:
 
 
 def _null_safe_equal(column: Column, literal: Literal) -> Predicate:
-    """Convert `<=>`, which is never NULL.
-
-    For a NULL in the column, `<=>` is FALSE, unless the literal is NULL.
-    """
+    """Convert `<=>`, which is never NULL: a NULL in the column equals only the literal NULL."""
     if literal.value is None:
         return IsNull(column.name)
     return And((_compare(column, "=", literal), IsNull(column.name, negated=True)))
 
 
 def _if_not_null(column: Column, value: bool) -> Predicate:
-    """Return a node that is `value` for all non-NULL keys.
-
-    The node is NULL for NULL.
-    """
+    """Return a node that is `value` for all keys but NULL, and NULL for NULL."""
     return Or((IsNull(column.name, negated=True), NULL)) if value else And((IsNull(column.name), NULL))
 
 

@@ -1,8 +1,8 @@
 """Convert literals to values of a column's type.
 
-Only literals with the same value in every session are converted. The allowlist: integers, decimals without an exponent,
-single-quoted strings without a backslash, TRUE, FALSE, NULL, and DATE 'yyyy-mm-dd' from 1583 on. From 1583 on, all
-calendars agree. The value of any other literal is left to Spark.
+Only literals with the same value in every session are converted. The allowlist: integers, decimals without an
+exponent, single-quoted strings without a backslash, TRUE, FALSE, NULL, and DATE 'yyyy-mm-dd' from 1583 on, where all
+calendars agree. Any other literal is left to Spark.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class EngineOnly(Exception):
 class Literal:
     """The value of a literal.
 
-    For a number, `digits` is the number of digits before the decimal point in Spark's decimal type for the literal. For
-    other literals, `digits` is 0.
+    For a number, `digits` is the number of digits before the decimal point in Spark's decimal type for the literal;
+    otherwise 0.
     """
 
     value: Value | None
@@ -97,8 +97,8 @@ def _integer(size: int, suffix: str, minus: bool) -> Literal:
     """Return an integer literal with the digits of its type.
 
     `size` is the absolute value, `suffix` the letter after the digits, or "". `minus` says whether the literal is
-    negative. The type is int if the literal fits, else bigint, else decimal. The decimal has the length of the literal.
-    For int and bigint, the digits are the digits of the decimal type to which Spark widens the type:
+    negative. The type is int if the literal fits, else bigint, else a decimal of the literal's length. For int and
+    bigint, the digits are those of the decimal type to which Spark widens the type:
     https://github.com/apache/spark/blob/v4.0.0/sql/api/src/main/scala/org/apache/spark/sql/types/DecimalType.scala
     """
     if suffix and size >= 1 << (_SUFFIX_BITS[suffix] - 1):
@@ -131,10 +131,10 @@ def _integer_in(value: int, bits: int) -> int | OutOfRange:
 
 
 def _decimal(literal: Literal, precision: int, scale: int) -> Decimal | OutOfRange:
-    """Return a number as a value of the type decimal(precision, scale).
+    """Return the number `literal` as a value of the type decimal(precision, scale).
 
-    `literal` is the number. Raises EngineOnly if comparing the number with a column of this type may lose digits. Spark
-    converts number and column to a common decimal type, and rounds if the 38 digits of the common type do not suffice.
+    Raises EngineOnly if comparing the number with a column of this type may lose digits: Spark converts both to a
+    common decimal type, and rounds if that would need more than 38 digits.
     """
     value = Decimal(str(literal.value))
     if -int(value.as_tuple().exponent) > scale or max(precision - scale, literal.digits) + scale > _MAX_DIGITS:

@@ -1,9 +1,10 @@
 """Parse predicates in Spark's SQL dialect, without Spark.
 
-`condition_grammar` gives the boolean structure. A leaf is the text between two ANDs or ORs. The client evaluates a leaf
-without an engine if two requirements are met. First, the whole leaf has one of these forms: a test of the grammar,
-`literal op column`, LIKE 'prefix%', or a boolean column alone. A leaf that goes on after such a form does not count,
-because operator precedence could be mistaken in it. Second, `leaves` can convert the leaf to a node.
+`condition_grammar` gives the boolean structure. A leaf is the text between two ANDs or ORs. The client evaluates a
+leaf itself if `leaves` can convert it to a node, and if the whole leaf has one of these forms: a test of the grammar,
+`literal op column`, LIKE 'prefix%', or a boolean column alone. A leaf that goes on after such a form is not evaluated,
+because this parser might misjudge the precedence of its operators.
+
 Any other leaf becomes Unknown, with its exact source: all rows may satisfy an Unknown.
 """
 
@@ -35,7 +36,8 @@ __all__ = ["parse"]
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
 _QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "MAP", "REDUCE")
 _MAX_DEPTH = 25  # alternations of AND and OR; recursion, hashing and pickling would fail on much deeper trees
-_MIRROR = {"<": ">", "<=": ">=", "!>": ">=", ">": "<", ">=": "<=", "!<": "<="}  # of a literal and a column
+# The operator `column op literal` that means the same as `literal op column`.
+_MIRROR = {"<": ">", "<=": ">=", "!>": ">=", ">": "<", ">=": "<=", "!<": "<="}
 
 
 def parse(text: str, columns: Sequence[Column], table: str | None = None) -> Predicate:
@@ -110,7 +112,7 @@ class Condition(Grammar[Predicate, Column]):
         """Read a leaf, and return its node.
 
         `end` is the position of the token after the leaf. The node is TRUE, FALSE or NULL for the same rows as the
-        leaf. It is Unknown if only an engine can evaluate the leaf.
+        leaf, or Unknown if only an engine can evaluate the leaf.
         """
         tokens, start = self.tokens, self.tokens.at
         try:
@@ -136,10 +138,7 @@ class Condition(Grammar[Predicate, Column]):
         raise EngineOnly
 
     def _operand(self) -> Column | str:
-        """Read a column or a literal, with or without parentheses.
-
-        Return a literal as its text.
-        """
+        """Read a column or a literal, with or without parentheses; return a literal as its text."""
         tokens, opened = self.tokens, 0
         while tokens.accept("("):
             opened += 1

@@ -1,8 +1,8 @@
 """Register an index in the metastore of a Hive server.
 
-`register_index` registers an index that was exported for Hive 2. Afterwards it compares the number of rows that Hive
-sees with the number of exported rows. `register` registers an index that was built elsewhere, and finds its definition
-in the files of its folder.
+`register_index` registers an index that was exported for Hive 2, and then compares the number of rows that Hive sees
+with the number of exported rows. `register` registers an index that was built elsewhere, by the definition in the
+files of its folder.
 """
 
 from __future__ import annotations
@@ -37,11 +37,10 @@ PARTITIONS_AT_ONCE = 100  # partitions added by one statement
 
 
 def register_index(server: Server, index: HiveIndex) -> None:
-    """Register an exported index with the server.
+    """Register an exported index with the server, in place of an earlier export.
 
-    An earlier export is replaced. Raises Unsupported if the server has no indexes or no JavaEWAH, or if the server's
-    base table is not the indexed table. Raises AlreadyExists if the server has another table with the name of the index
-    table. Raises NotFound and ServerError.
+    Raises Unsupported if the server has no indexes or no JavaEWAH, or if its base table is not the indexed table.
+    Raises AlreadyExists if another table has the name of the index table. Raises NotFound and ServerError.
     """
     _require_indexes(server)
     _require_same_table(server, index)
@@ -58,7 +57,7 @@ def _require_indexes(server: Server) -> None:
     if major is None or int(major[0]) > LAST_WITH_INDEXES:
         raise Unsupported(
             f"{server.name} is version {version}, but only Hive up to 2.3 has indexes; "
-            "hive-bitmap --hiveserver2 uses ours through any server"
+            "hive-bitmap --hiveserver2 queries the index of hive_bitmap through any server"
         )
     try:
         server.all(f"SELECT {EMPTY_BITMAP}")
@@ -72,8 +71,8 @@ def _require_indexes(server: Server) -> None:
 def _require_same_table(server: Server, index: HiveIndex) -> None:
     """Raise Unsupported if the server's table differs from the indexed table.
 
-    Columns, partitions and folders are compared. Hive reads only files that the index names. So with an index of other
-    files, queries would lose all rows.
+    Columns, partitions and folders are compared. Hive reads only files that the index names, so queries with an index
+    of other files would lose all rows.
     """
     base = tables.describe(server, index.definition.full_table)
     types = {column.name.lower(): column.type for column in base.columns}
@@ -100,10 +99,9 @@ def _location(server: Server, base: Table, values: tuple[str, ...]) -> str:
 
 
 def _exported_before(server: Server, index: HiveIndex) -> bool:
-    """Return whether the server's table of this name is an earlier export of the index.
+    """Return whether the server has an earlier export of the index.
 
-    The name is `index.index_table`. Return False if the server has no table of this name. Raises AlreadyExists if the
-    table of this name is something else.
+    That is a table of the name `index.index_table`. Raises AlreadyExists if a table of this name is something else.
     """
     try:
         existing = tables.describe(server, f"{quote(index.definition.database)}.{quote(index.index_table)}")
@@ -120,7 +118,7 @@ def _exported_before(server: Server, index: HiveIndex) -> bool:
 def _require_all_rows(server: Server, index: HiveIndex) -> None:
     """Drop the index and raise NotFound if Hive does not see all rows of the index.
 
-    With such an index, queries would lose rows.
+    Queries with such an index would lose rows.
     """
     table = f"{quote(index.definition.database)}.{quote(index.index_table)}"
     server.all("SET hive.compute.query.using.stats=false")
@@ -135,11 +133,11 @@ def _require_all_rows(server: Server, index: HiveIndex) -> None:
 def register(server: Server, root: str, index_table: str | None = None) -> Definition:
     """Create or replace the index table of an index that was built elsewhere.
 
-    `root` is the folder with the generations of the index. All complete segments that were not replaced are used.
-    `index_table` is the name of the index table, `table` or `database.table`. None stands for the default name, in the
-    database in which the index was built. Raises NotFound if the folder has no generation or the base table is missing.
-    Raises AlreadyExists if a table with this name does not belong to this index. Raises Unsupported if the index does
-    not fit the base table. Raises ServerError.
+    `root` is the folder with the generations of the index; all complete segments in it that were not replaced are
+    used. `index_table` is the name of the index table, `table` or `database.table`. None stands for the default name,
+    in the database in which the index was built. Raises NotFound if the folder has no generation or the base table is
+    missing, AlreadyExists if a table with this name does not belong to this index, Unsupported if the index does not
+    fit the base table, CorruptIndex if its definition is damaged, and ServerError.
     """
     if server.is_spark:
         raise Unsupported(
@@ -177,7 +175,11 @@ def create_table(server: Server, base: Table, definition: Definition, segments: 
 
 
 def definition_in(server: Server, root: str) -> Definition:
-    """Return the definition in the newest segment of a folder."""
+    """Return the definition in the newest segment of a folder.
+
+    Raises NotFound without a segment, CorruptIndex for a damaged definition, and Unsupported if the index was built in
+    another folder.
+    """
     segments = segments_in(server, root)
     if not segments:
         raise NotFound(f"folder {root} has no complete segment of an index that {server.name} can see")
@@ -195,10 +197,7 @@ def definition_in(server: Server, root: str) -> Definition:
 
 
 def segments_in(server: Server, root: str) -> list[str]:
-    """Return the segments of a folder, the oldest first.
-
-    Incomplete and replaced segments are left out.
-    """
+    """Return the complete segments of a folder that were not replaced, oldest first."""
     segments = []
     for name in sorted(e.name for e in files.entries(server, root) or [] if generation.is_generation(e.name)):
         names = {entry.name for entry in files.entries(server, f"{root}/{name}") or []}

@@ -1,8 +1,8 @@
 """Query a table's indexes through HiveServer2: select blocks, count rows, write offsets.
 
-A lookup of a predicate selects blocks and counts their rows; it also lists the files that no index covers. The number
-of matching rows, and the offsets file for readers of compact indexes, are made from the lookup. The files in the
-server's listings are compared with the manifests, by size and modification time only: a server does not show the
+A lookup of a predicate selects blocks and counts their rows; it also lists the files that no index covers. The count
+of matching rows and the offsets file for readers of compact indexes are made from it. The files in the server's
+listings are compared with the manifests by size and modification time only, because a server does not show the
 checksum of a file's tail.
 """
 
@@ -41,9 +41,9 @@ def look_up(server: Server, table: str, predicate: str | None) -> Plan:
     """Look up a predicate, and return a plan with blocks and counts.
 
     The predicate None stands for all rows. `rows_selected` of the plan is None if only an upper bound is known. Files
-    are `scanned` in the plan if the index does not have their current version. Raises NotFound for a table without a
-    usable index. Raises Unsupported if the server may read other values from the table's files than were indexed.
-    Raises CorruptIndex for an index table with impossible rows. Raises InvalidPredicate and ServerError.
+    whose current version is not indexed are `scanned` in the plan. Raises NotFound for a table without a usable index,
+    Unsupported if the server may read other values from the table's files than were indexed, CorruptIndex for an index
+    table with impossible rows, InvalidPredicate, and ServerError.
     """
     base = tables.describe(server, table)
     return _look_up(server, base, format_of(server, base), predicate)
@@ -106,11 +106,10 @@ def write_offsets(
     """Write the compact-index result file of a predicate, and return the plan.
 
     `path` is a local path. `utf8` allows paths that are not ASCII. `min_split` is the least size in bytes of the
-    reader's splits, except the last split of a file. `min_split` is needed for formats whose blocks span several
-    splits. Raises the errors of `look_up`. Raises Unsupported if `min_split` is missing, if a reader would misread the
-    result file, or if the current version of a file is not indexed: then the offsets of its blocks are unknown. Raises
-    Unsupported also for Spark's Thrift Server, which does not list all files that a reader may see. If an error is
-    raised, nothing is written.
+    reader's splits, except the last split of a file; it is needed for formats whose blocks span several splits. Raises
+    the errors of `look_up`. Raises Unsupported if `min_split` is missing, if a reader would misread the result file,
+    if the current version of a file is not indexed (the offsets of its blocks are then unknown), and for Spark's
+    Thrift Server, which does not list all files that a reader may see. After an error, nothing is written.
     """
     if server.is_spark:
         raise Unsupported(
@@ -138,9 +137,9 @@ def _chosen(
 ) -> dict[str, Definition]:
     """Return the index of each column that the predicate `tree` tests.
 
-    Each item of `indexes` is a tuple (index table, definition, reason why the index cannot be used). The reason is ""
-    for a usable index. If the predicate tests no indexed column, the result is a single usable index, under the name
-    "". It can be any of them, because each index records the number of rows. Raises NotFound if no index can be used.
+    Each item of `indexes` is a tuple (index table, definition, reason why the index cannot be used; "" if it can). If
+    the predicate tests no indexed column, the result has one usable index, under the name "": any of them will do,
+    because each index records the number of rows. Raises NotFound if no index can be used.
     """
     usable = [definition for _, definition, why in indexes if not why]
     if usable:
@@ -188,8 +187,8 @@ def _in_slots(index_slots: slots.Slots, segments: Collection[str]) -> str:
 def partition_condition(columns: Sequence[Column], partitions: Iterable[Values]) -> str:
     """Return a HiveQL condition that selects at least these partitions; "" selects all.
 
-    The condition may select more partitions than these, because it tests each column by itself. Columns with many
-    values, or with values that a server might misread, are not tested.
+    It may select more partitions, because it tests each column by itself. Columns with many values, or with values
+    that a server might misread, are not tested.
     """
     partitions = list(partitions)
     parts = []

@@ -29,8 +29,8 @@ from hive_bitmap.errors import CorruptIndex, NotPermitted, ServerError, Unsuppor
 from hive_bitmap.hive.hiveserver import files, tables
 from hive_bitmap.hive.hiveserver.connection import Server
 
-# Lines of `SET -v` that do not matter: settings without a value, recursive listing (files in sub-folders are refused
-# anyway), and common compression codecs.
+# Lines of `SET -v` without influence here: settings without a value, recursive listing (files in sub-folders are
+# refused anyway), and common compression codecs.
 _HARMLESS = re.compile(
     r"[^=]*=?|[^=]*(?:recursive|subdirectories)=.*"
     r"|io\.compression\.codecs=(?:,?\s*(?:org\.apache\.hadoop\.io\.compress|com\.hadoop\.compression\.lzo)\.\w+)*\s*",
@@ -42,7 +42,7 @@ Values = tuple[str | None, ...]  # values of the partition columns; empty if the
 def format_of(server: Server, base: Table) -> str:
     """Return the format of a table's files.
 
-    Raises Unsupported if the server's settings might make the server read other files or values than were indexed.
+    Raises Unsupported if the server's settings might make it read other files or values than were indexed.
     """
     format = file_listing.format_of(base)
     if not serde.read_properties(base):
@@ -62,8 +62,8 @@ def format_of(server: Server, base: Table) -> str:
 def folders(server: Server, table: Table, requested: Iterable[Values]) -> dict[Values, str]:
     """Return the folders of the requested partitions that exist, by partition values.
 
-    For a table without partitions, return the folder of the table. Raises Unsupported if the files of a partition are
-    read differently from the files of the table.
+    For a table without partitions, return the folder of the table. Raises Unsupported if a partition's files are read
+    differently from those of the table.
     """
     if not table.partition_columns:
         return {(): table.location}
@@ -93,9 +93,9 @@ def table_files(
     """Return the files of partitions, and what indexes record about them.
 
     `located` has the folder of each partition, by partition values. `indexes` pairs the definition of each index with
-    the folders of its segments. The files have no etag. A file whose path is in several shards counts as unindexed,
-    because rows from the server do not name their shard. Raises Unsupported for a folder that readers may list
-    differently, and CorruptIndex and ServerError.
+    the folders of its segments. The files have no etag. A file whose path is in several shards is treated as
+    unindexed, because rows from the server do not name their shard. Raises Unsupported for a folder that some readers
+    may list differently, CorruptIndex and ServerError.
     """
     columns = [column.name for column in base.partition_columns]
     partitions = tuple(
@@ -166,8 +166,8 @@ def _without_outdated_schemas(stored: Manifest, base: Table, format: str) -> Man
 
     Columns of these files would now be read differently. The checksum of a schema with a timestamp depends on the time
     zone of the engine that built the index, so all time zones are tried. In Spark, ORC files with column names stay
-    indexed after any change (`BY_NAME` in `valid_schemas`). Here they do not, because Hive has not always found the
-    columns of ORC files by name.
+    indexed after any change (`BY_NAME` in `valid_schemas`); here they do not, because some versions of Hive find the
+    columns of ORC files by position.
     """
     valid: set[int] = set()
     crcs = set(stored.files["schema_crc"].to_pylist())
@@ -193,9 +193,9 @@ class Coverage:
 
     definition: Definition
     fresh: int = 0  # files that are unchanged since they were indexed
-    stale: int = 0  # files that changed since
-    unindexed: int = 0  # files that the index does not have
-    gone: int = 0  # files that the index has and that no longer exist
+    stale: int = 0  # files that have changed since they were indexed
+    unindexed: int = 0  # files that are not in the index
+    gone: int = 0  # deleted files that are in the index
     rows: int = 0  # rows of the fresh files
     problem: str = ""  # why the index cannot be used, and nothing is counted; empty if it can be used
 
@@ -203,7 +203,7 @@ class Coverage:
 def show(server: Server, table: str) -> list[Coverage]:
     """Return the coverage of each index of a table, sorted by index name.
 
-    Raises NotFound for an unknown table, Unsupported, CorruptIndex and ServerError.
+    Raises NotFound for an unknown table, Unsupported as `format_of`, CorruptIndex and ServerError.
     """
     base = tables.describe(server, table)
     format = format_of(server, base)

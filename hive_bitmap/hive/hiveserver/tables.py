@@ -56,7 +56,7 @@ def describe(server: Server, name: str) -> Table:
 def index_tables(server: Server, base: Table) -> list[tuple[str, str]]:
     """Return the database and name of each possible index table of a table.
 
-    The name of a possible index table follows the scheme of index tables, or is in the table's pointer property.
+    These are the tables with a default name of an index table of this table, and those in its pointer property.
     """
     prefix = f"{base.database}__{base.name}_"  # SHOW TABLES gets no pattern: Hive 2 and 4 have different ones
     names = [name for name in _names_in(server, base.database) if name.startswith(prefix) and name.endswith("__")]
@@ -124,10 +124,9 @@ def partition(server: Server, table: Table, values: tuple[str | None, ...]) -> P
 
 
 def partition_spec(server: Server, table: Table, values: Sequence[str | None]) -> str:
-    """Return a partition spec, for example `(p='1', q='x')`.
+    """Return a partition spec, for example `(p='1', q='x')`; None stands for NULL.
 
-    All values are written as strings, because servers accept strings for partition columns of any type. None stands for
-    NULL.
+    All values are written as strings, because servers accept strings for partition columns of any type.
     """
     written = constant if server.is_spark else literal
     pairs = (
@@ -184,7 +183,7 @@ def _sections(rows: Sequence[tuple[str | None, ...]]) -> dict[str, dict[str, str
     """Return the rows of DESCRIBE FORMATTED by section.
 
     A section maps names to types, or keys to values. Hive prints a colon after a key. If a key occurs twice, the first
-    value is taken, because Spark prints the location of a partition before the location of its table.
+    value is taken, because Spark prints the location of a partition before that of its table.
     """
     sections: dict[str, dict[str, str]] = {name: {} for name in (*_SECTIONS.values(), *_LISTS.values(), "other")}
     section = "columns"
@@ -216,8 +215,5 @@ def _unescaped(text: str) -> str:
 
 
 def _location(details: dict[str, str]) -> str:
-    """Return a location as Hadoop's `Path.toString()` prints it.
-
-    The location has one slash after `file:`.
-    """
+    """Return a location as Hadoop's `Path.toString()` prints it, with one slash after `file:`."""
     return re.sub(r"^file:/+", "file:/", details.get("Location", "")).rstrip("/")
