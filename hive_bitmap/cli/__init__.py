@@ -1,4 +1,4 @@
-"""The command line `hive-bitmap`.
+"""Run the command line `hive-bitmap`.
 
 Results go to stdout, everything else to stderr. The exit status is 0 for success, 1 for failure and 2 for wrong usage.
 """
@@ -31,7 +31,7 @@ from hive_bitmap.cli.upkeep import attach, clean, drop, rename, set_, show
 from hive_bitmap.errors import HiveBitmapError
 
 INTERRUPTED, BROKEN_PIPE = 130, 141  # as in shells: 128 plus the number of the signal, SIGINT or SIGPIPE
-COMPLETION = "_HIVE_BITMAP_COMPLETE"  # the variable by which shells ask click for completions, and for their scripts
+COMPLETION = "_HIVE_BITMAP_COMPLETE"  # the variable by which shells ask for completions, and for completion scripts
 LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
@@ -176,8 +176,8 @@ def _logging_to_stderr(level: int) -> Iterator[None]:
 def _is_foreign_record(record: logging.LogRecord) -> bool:
     """Return whether the handler for other packages logs a record.
 
-    Records of this package are not logged, because this package has a handler of its own. Records of the package thrift
-    are not logged, because PyHive raises the same errors. Records of errors that Ctrl-C causes are not logged either.
+    It does not log records of this package, which has its own handler, records of thrift, whose errors PyHive raises
+    as well, and errors caused by Ctrl-C.
     """
     error = record.exc_info[1] if record.exc_info is not None else None
     return not (_is_caused_by_interrupt(error) or record.name.startswith(("hive_bitmap", "thrift")))
@@ -186,8 +186,8 @@ def _is_foreign_record(record: logging.LogRecord) -> bool:
 def _is_caused_by_interrupt(error: BaseException | None) -> bool:
     """Return whether Ctrl-C caused an error.
 
-    Ctrl-C may also appear as a RuntimeError: PySpark's signal handler calls Java, and this call fails if another call
-    is running.
+    The cause may be a KeyboardInterrupt, or a RuntimeError: PySpark's signal handler calls Java, which fails while
+    another call is running.
     """
     while error is not None:
         if isinstance(error, KeyboardInterrupt) or (isinstance(error, RuntimeError) and "reentrant call" in str(error)):

@@ -1,7 +1,4 @@
-"""The commands `estimate` and `verify`.
-
-`estimate` judges indexes before a build. `verify` compares built indexes with their table.
-"""
+"""Define the commands `estimate` (before a build) and `verify` (after it)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `doctor`: check that everything hive_bitmap needs works, and say what to fix."""
+"""Define the command `doctor`: check what hive_bitmap needs, and say what to fix."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def doctor(context: click.Context, format_: str) -> None:
 
 @contextmanager
 def _without_traces(endpoint: Endpoint) -> Iterator[Endpoint]:
-    """Yield the endpoint, changed so that no warehouse is created.
+    """Yield an endpoint whose session creates no warehouse.
 
-    If a session with `endpoint` would create a warehouse, the yielded endpoint has a temporary folder as its warehouse.
+    If a session with `endpoint` would create one, the yielded endpoint has a temporary folder as its warehouse.
     Otherwise it is `endpoint` itself.
     """
     from hive_bitmap.spark.session import default_warehouse
@@ -102,7 +102,8 @@ def _session_checks(endpoint: Endpoint) -> Iterator[dict[str, str]]:
 def checked(name: str, check: Callable[[], str]) -> dict[str, str]:
     """Run a check and return its line of the report.
 
-    `name` is the name of the check in the report. The check returns what it found, and raises if something is wrong.
+    `name` is the name of the check in the report. `check` returns what it found, and raises an error if something is
+    wrong.
     """
     try:
         return {"check": name, "state": "ok", "detail": check()}

@@ -1,7 +1,7 @@
 """Define the options that several commands share, and parse their values.
 
-The options choose how an index is stored, and which tables a command is for. Values are lists of names, or of pairs
-NAME=VALUE.
+Some options choose how an index is stored, others for which tables a command runs. Some values are lists of names, or
+of pairs NAME=VALUE.
 """
 
 from __future__ import annotations
@@ -138,8 +138,8 @@ def split_pairs(text: str) -> dict[str, str | None]:
 def _items(pattern: re.Pattern[str], text: str, what: str) -> list[re.Match[str]]:
     """Match each item of a comma-separated list.
 
-    `pattern` matches an item together with the comma after it. Raises BadParameter if an item does not match. `what`
-    names the items in the message of the error.
+    `pattern` matches an item with the comma after it. Raises BadParameter if an item does not match; `what` names the
+    items in its message.
     """
     matches: list[re.Match[str]] = []
     at = 0
@@ -164,8 +164,8 @@ def all_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def table_argument(table: str | None, all_: bool, database: str | None) -> str | None:
     """Return the argument TABLE; None if --all or --database replaces it.
 
-    `all_` and `database` are the values of the two options. Raises UsageError if TABLE is combined with one of these
-    options, and if neither TABLE nor an option is given. Both options may be given together (`tables_of`).
+    `all_` and `database` are the values of the two options, which may be given together (`tables_of`). Raises
+    UsageError if TABLE is combined with an option, and if neither TABLE nor an option is given.
     """
     if table is not None and (all_ or database is not None):
         raise click.UsageError("give only one of TABLE, --database and --all")
@@ -177,8 +177,8 @@ def table_argument(table: str | None, all_: bool, database: str | None) -> str |
 def tables_of(spark: SparkSession, database: str | None, all_: bool) -> list[str]:
     """Return the names of the tables that have an index, in Spark's SQL.
 
-    If `database` is given, only the tables in this database are returned, and `all_` has no effect. If `database` is
-    None, `all_` decides: the tables of all databases are returned if it is set, else those of the current database.
+    The tables are those in `database` if it is given, else with `all_` those of all databases, else those of the
+    current database.
     """
     from hive_bitmap.spark.registry.catalog import indexed_tables
 

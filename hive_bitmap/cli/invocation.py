@@ -1,6 +1,6 @@
-"""What all commands share.
+"""Define what all commands share.
 
-The module has the session or server of a command, the configuration file, options, and messages on stderr.
+That is the session or server of a command, the configuration file, options, and messages on stderr.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class Config:
 def read_config() -> Config:
     """Read the configuration file.
 
-    HIVE_BITMAP_CONFIG names the file. Without HIVE_BITMAP_CONFIG, the file is `hive-bitmap/config` in the user's
-    configuration folder (XDG_CONFIG_HOME, else ~/.config). If this file does not exist, the configuration is empty.
-    Raise UsageError if HIVE_BITMAP_CONFIG names a missing file, and for unknown sections, keys and settings.
+    HIVE_BITMAP_CONFIG names the file; by default it is `hive-bitmap/config` in the user's configuration folder
+    (XDG_CONFIG_HOME, else ~/.config). Without a file, the configuration is empty. Raise UsageError if
+    HIVE_BITMAP_CONFIG names a missing file, and for unknown sections, keys and settings.
     """
     named = os.environ.get(CONFIG_VARIABLE)
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
@@ -121,9 +121,9 @@ class Endpoint:
     def session(self, *, jobs: bool = True) -> Iterator[SparkSession]:
         """Yield the active session, or start one that ends with the `with` block.
 
-        `jobs` says whether the `with` block runs many Spark jobs. If it is False, a session started here has a JVM with
-        only the quick compiler: Java code runs too seldom in such a block to be worth optimizing. Errors of Spark
-        within the block become HiveBitmapError. Raises UsageError if --hiveserver2 was given.
+        `jobs` says whether the block runs many Spark jobs. If it does not, a new session has a JVM with only the quick
+        compiler, because little Java code runs often enough to be worth optimizing. Errors of Spark within the block
+        become HiveBitmapError. Raises UsageError if --hiveserver2 was given.
         """
         if self.address is not None:
             raise click.UsageError("this command needs Spark; with --hiveserver2 use: " + WITHOUT_SPARK)
@@ -142,9 +142,9 @@ class Endpoint:
     def _started(self, jobs: bool) -> Iterator[SparkSession]:
         """Start a session, and stop it at the end of the `with` block.
 
-        `jobs` is as in `session`. Before the session stops, indexes with auto_refresh are refreshed, so that the
-        indexes include what the session wrote. Java's output during the stop is discarded. After the stop, a class
-        archive is made in the background, so that later commands start sooner (`archive_making`).
+        `jobs` is as in `session`. Before the session stops, indexes with auto_refresh are refreshed after its writes.
+        Java's output while it stops is discarded. Afterwards a class archive is made in the background, so that later
+        commands start sooner (`archive_making`).
         """
         from hive_bitmap.spark import archive_making, java
         from hive_bitmap.spark.catalyst.enabling import wait_at_end

@@ -1,4 +1,4 @@
-"""Commands that make indexes available to other programs.
+"""Define the commands that make indexes available to other programs.
 
 `jar` is for Spark servers and applications, `export-hive` for Hive 2.
 """

@@ -54,9 +54,9 @@ def print_reports(
     """Print reports of one kind as a table, JSON or CSV.
 
     `format_` is `table`, `json` or `csv`. `columns` names the fields that a table shows; by default, it shows all
-    fields that have a heading. With `with_table`, the first column is the base table of the index that a report is on.
-    JSON and CSV always have all fields of a report. If the format is `table` and there are no reports, `empty_message`
-    is printed on stderr instead.
+    fields with a heading. With `with_table`, a table also shows the base table of each report's index, in the first
+    column. JSON and CSV always have all fields of a report. If the format is `table` and there are no reports,
+    `empty_message` is printed on stderr instead.
     """
     fields = [TABLE_FIELD] * with_table + columns_of(reports, columns)
     print_records(format_, list(map(record_of, reports)), fields, empty_message)
@@ -94,7 +94,7 @@ def print_count(format_: str, count: int) -> None:
 
 
 def write_json(records: Iterable[str]) -> None:
-    """Write records, each already in JSON, as an array.
+    """Write records, each given as JSON, as an array.
 
     Nothing is written before the first record arrives.
     """
@@ -112,8 +112,8 @@ def write_json(records: Iterable[str]) -> None:
 def write_csv(names: Sequence[str], records: Iterable[Iterable[Any]]) -> None:
     """Write records as CSV, below a header of `names`; without names, there is no header.
 
-    Nothing, not even the header, is written before the first record arrives. If there are no records, only the header
-    is written.
+    Nothing is written before the first record arrives; then the header, too. Without records, only the header is
+    written.
     """
     lines = map(csv_line, records)
     first = next(lines, None)
@@ -231,10 +231,7 @@ def _json(frame: DataFrame) -> Iterator[str]:
 
 
 def values_of(row: str) -> list[Any]:
-    """Return the values of a row, given as a JSON object.
-
-    Numbers keep their digits.
-    """
+    """Return the values of a row, given as a JSON object; numbers keep their digits."""
     return list(json.loads(row, parse_float=_Number, parse_int=_Number).values())
 
 

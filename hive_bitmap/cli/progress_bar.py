@@ -1,6 +1,6 @@
 """Show the progress of a build: files, rows, bytes a second.
 
-A terminal shows a bar. Without a terminal, lines are logged.
+The progress is a bar in a terminal, and otherwise lines of the log.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ SECONDS_BETWEEN_LINES = 5.0  # in the log
 def build_bar(what: str) -> Iterator[Callable[[BuildProgress], None] | None]:
     """Yield a function that a build calls to report its progress.
 
-    `what` is a text that describes the build. It is shown before the bar, or begins each logged line. Yield None
-    instead of a function if nobody would see the progress.
+    `what` describes the build; it stands before the bar and at the beginning of each logged line. Yield None if the
+    progress would be shown nowhere.
     """
     console = messages()
     if not console.is_terminal:
@@ -49,10 +49,9 @@ def build_bar(what: str) -> Iterator[Callable[[BuildProgress], None] | None]:
 
 
 def _progress_logger(what: str) -> Callable[[BuildProgress], None]:
-    """Return a function that logs the progress of a build.
+    """Return a function that logs the progress of a build, with `what` at the beginning of each line.
 
-    Each line begins with `what`. The function logs at most one line every SECONDS_BETWEEN_LINES, and a line at the end
-    of the build.
+    It logs at most one line every SECONDS_BETWEEN_LINES, and a line at the end of the build.
     """
     speed, before = _speed_formatter(), time.monotonic()
 
@@ -69,8 +68,8 @@ def _progress_logger(what: str) -> Callable[[BuildProgress], None]:
 def _speed_formatter() -> Callable[[BuildProgress], str]:
     """Return a function that formats the average reading speed of a build.
 
-    The function takes the progress of the build, and returns a text such as `12 MB/s`. The average is over the time
-    since `_speed_formatter` was called.
+    It takes the progress of the build, and returns a text such as `12 MB/s`. The average is over the time since
+    `_speed_formatter` was called.
     """
     started = time.monotonic()
     return lambda done: f"{size(int(done.bytes / max(time.monotonic() - started, 1e-3)))}/s"

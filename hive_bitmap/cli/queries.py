@@ -139,9 +139,8 @@ def explain(
         raise click.UsageError("a query cannot be combined with WHERE, --columns, --count or --strategy")
     if analyze and not is_query:
         raise click.UsageError("--analyze needs a query instead of TABLE and WHERE")
-    unhurried = replace(
-        endpoint, conf={PLANNING_SECONDS: "60", **endpoint.conf}
-    )  # a command plans once, so it may take longer
+    # planning may take longer here than in a query, because an explanation without its plan would be useless
+    unhurried = replace(endpoint, conf={PLANNING_SECONDS: "60", **endpoint.conf})
     with unhurried.session(jobs=analyze) as spark:
         if is_query:
             _show(querying, querying.explain(table, spark, analyze=analyze), html, width, format_)
@@ -201,11 +200,11 @@ def offsets(
 
 
 def _show(renderer: ModuleType, plan: object, html: Path | None, width: int | None, format_: str) -> None:
-    """Print a plan as text or as JSON.
+    """Print a plan as text or as JSON, and write it as HTML if a file is given.
 
-    `format_` is "table" (text) or "json". A line of text has at most `width` characters. If `width` is None, the limit
-    is the width of the terminal, or 100 if this width is unknown. If the file `html` is given, the plan is also written
-    to this file as HTML. `renderer` is the module whose functions to_text, to_json and to_html accept `plan`.
+    `format_` is "table" (text) or "json". Lines of text have at most `width` characters; None stands for the width of
+    the terminal, or 100 if that is unknown. `html` is the file for the HTML. `renderer` is the module whose functions
+    to_text, to_json and to_html accept `plan`.
     """
     if html is not None:
         html.write_text(renderer.to_html(plan), encoding="utf-8")

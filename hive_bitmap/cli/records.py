@@ -30,9 +30,9 @@ LEFTOVER_FIELDS = (
 
 
 def behind_its_table(status: IndexStatus) -> str:
-    """Describe how far an index is behind its table.
+    """Describe how far an index is behind its table, and the error of its last refresh.
 
-    The sentence also has the error of the last refresh. Return "" if the index is not behind and nothing failed.
+    Return "" if the index is not behind and nothing failed.
     """
     last, lag = status.last_refresh, round(status.lag)
     failure = (
@@ -47,8 +47,8 @@ def behind_its_table(status: IndexStatus) -> str:
 def leftover_record(leftover: Leftover, dry_run: bool) -> dict[str, Any]:
     """Return the record of a folder that nothing references.
 
-    With `dry_run`, the record says that the folder would be deleted, instead of that it was deleted. The field
-    `seconds` of the record is how much longer the folder is kept.
+    With `dry_run`, the record says that the folder would be deleted instead of that it was deleted. Its field
+    `seconds` says how much longer the folder is kept.
     """
     deleted = "would be deleted" if dry_run else "deleted"
     waits = f"kept for {leftover.seconds / 3600:.1f} hours more"

@@ -1,4 +1,4 @@
-"""The commands with `--hiveserver2`, which query a HiveServer2 without starting Spark."""
+"""Run commands with `--hiveserver2`, which query a HiveServer2 without starting Spark."""
 
 from __future__ import annotations
 
@@ -144,8 +144,8 @@ def address_of(
 def show(endpoint: Endpoint, table: str, index: str | None, format_: str) -> None:
     """Run the command `show` on the server.
 
-    The output lacks sizes and times, because the server does not know them. If `index` is None, all indexes of the
-    table are shown.
+    If `index` is None, all indexes of the table are shown. The output lacks sizes and times, which the server does not
+    know.
     """
     from hive_bitmap.hive.hiveserver.states import show as run
 
@@ -196,10 +196,9 @@ def look_up(endpoint: Endpoint, table: str, where: str) -> Plan:
 
 
 def print_blocks(format_: str, plan: Plan) -> None:
-    """Print the selected blocks of a plan by file and offset.
+    """Print the selected blocks of a plan by file and offset, with their numbers of selected rows.
 
-    Each block is printed with its number of selected rows. A file that is read whole is printed once, without an offset
-    and a number.
+    A file that is read whole is printed once, without an offset and a number.
     """
     paths = plan.files["path"].to_pylist()
     chosen = plan.blocks.filter(plan.blocks["selected"].to_numpy() > 0).select(["file", "offset", "selected"])
@@ -214,8 +213,8 @@ def print_blocks(format_: str, plan: Plan) -> None:
 def run_script(endpoint: Endpoint, parts: list[Part], keep_going: bool, limit: int | None, format_: str) -> None:
     """Run the statements of a script on the server, in one session.
 
-    `parts` are the statements, in the server's dialect. `limit` and `format_` are as in `_print_rows`. The exit status
-    is 1 if a statement fails. Unless `keep_going` is set, the first failure raises HiveBitmapError.
+    `parts` are the statements, in the server's dialect. `limit` and `format_` are as in `_print_rows`. The first
+    failure raises HiveBitmapError, unless `keep_going` is set: then the exit status is 1 if a statement has failed.
     """
     failed = False
     with endpoint.server() as server:
@@ -235,8 +234,8 @@ def run_script(endpoint: Endpoint, parts: list[Part], keep_going: bool, limit: i
 def _print_rows(server: Server, statement: str, limit: int | None, format_: str) -> None:
     """Run a statement and print its rows, in the format `format_`.
 
-    Binary values are printed as Base64. At most `limit` rows are printed. If `limit` is None, the format `table` prints
-    at most TABLE_ROWS rows, and other formats print all rows.
+    At most `limit` rows are printed; None stands for TABLE_ROWS in a table, and for all rows in other formats. Binary
+    values are printed as Base64.
     """
     with server.result(statement) as (names, batches):
         if not names or (names == ["Result"] and server.is_spark):  # Spark's commands have an empty column `Result`

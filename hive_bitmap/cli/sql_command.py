@@ -1,4 +1,4 @@
-"""The command `sql`, and its prompt for statements."""
+"""Define the command `sql`, and its prompt for statements."""
 
 from __future__ import annotations
 
@@ -73,10 +73,7 @@ def state_folder() -> Path:
 
 
 def is_unfinished(text: str) -> bool:
-    """Return whether a statement has begun, but not ended.
-
-    After an unfinished statement, Enter begins another line.
-    """
+    """Return whether a statement has begun, but not ended, so that Enter begins another line."""
     return bool(text.strip()) and not is_complete(text) and not _is_exit(text)
 
 
@@ -92,8 +89,7 @@ def _is_exit(text: str) -> bool:
 def _history() -> History:
     """Return the history of statements typed at the prompt.
 
-    The history is a file that all runs of the command share. If this file cannot be written, the history is in memory,
-    and has only the statements of this run.
+    It is a file that all runs of the command share, or if this file cannot be written, only in memory.
     """
     folder = state_folder()
     try:
@@ -161,8 +157,8 @@ def _read(file: Path | None) -> str:
 def _run_script(spark: SparkSession, parts: list[Part], keep_going: bool, format_: str, limit: int | None) -> bool:
     """Run statements one after the other; return whether a statement failed.
 
-    Unless `keep_going` is set, the first failure raises HiveBitmapError. At most `limit` rows of a statement are
-    printed. `limit` None stands for the default of `print_rows`.
+    The first failure raises HiveBitmapError, unless `keep_going` is set. At most `limit` rows of a statement are
+    printed; None stands for the default of `print_rows`.
     """
     failed = False
     for number, part in enumerate(parts, 1):

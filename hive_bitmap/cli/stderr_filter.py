@@ -1,10 +1,10 @@
 """Filter what Java and PySpark print to stderr.
 
 The filter drops lines that are printed at every start, and lines about errors that are raised anyway. With `--quiet`,
-the filter also drops Spark's warnings, in the format of Spark's default log.
+it also drops Spark's warnings, in the format of Spark's default log.
 
-The JVM writes its lines to the stderr that the JVM inherits, not through log4j. So a pipe takes the place of stderr,
-and a thread copies what passes the filter.
+The JVM writes these lines to the stderr that it inherits, not through log4j. So a pipe takes the place of stderr, and
+a thread copies the lines that are not dropped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NOISE = (
 class StderrFilter:
     """A filter for the stderr of child processes.
 
-    The filter drops lines that begin with NOISE. A `quiet` filter also drops Spark's warnings. A `closed` filter drops
+    It drops lines that begin with one of NOISE. A `quiet` filter also drops Spark's warnings, and a `closed` one
     everything.
     """
 
@@ -70,7 +70,7 @@ class StderrFilter:
 def quiet_pyspark() -> Iterator[None]:
     """Silence PySpark's log of errors, and its FutureWarnings about pandas.
 
-    PySpark also raises the errors of its log, so the errors are still reported.
+    The logged errors are also raised, so they are still reported.
     """
     from pyspark.logger import PySparkLogger
 

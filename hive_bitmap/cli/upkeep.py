@@ -1,4 +1,4 @@
-"""The commands for existing indexes: `show`, `rename`, `attach`, `set`, `drop` and `clean`."""
+"""Define the commands for existing indexes: `show`, `rename`, `attach`, `set`, `drop` and `clean`."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def drop(endpoint: Endpoint, table: str, index: str, if_exists: bool, where: str
 
 
 def _hours(context: click.Context, parameter: click.Parameter, hours: float) -> float:
-    if isnan(hours):  # compares false with both bounds of the range
+    if isnan(hours):  # NaN passes the check of the range, because comparisons with it are false
         raise click.BadParameter("it is a number of hours")
     return hours
 
