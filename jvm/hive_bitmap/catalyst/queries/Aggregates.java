@@ -52,9 +52,9 @@ import scala.Option;
 
 /**
  * Computes aggregations over one scan from distinct keys and weights. The weight of a key is the number of rows with this key.
- * {@link Allowlist} and {@link KeyAggregates} decide whether the result is the same as from rows. Aggregates over different
- * columns are computed from different key sets: each from the keys of its own columns and the grouping columns. The results are
- * joined by group. Aggregates of other columns are computed from partial aggregates by key ({@link Measure}).
+ * {@link Allowlist} and {@link KeyAggregates} decide whether the result is the same as from rows. Aggregates over different columns
+ * are computed from different key sets: each from the keys of its own columns and the grouping columns. The results are joined by
+ * group. Aggregates of columns that are not keys are computed from partial aggregates by key ({@link Measure}).
  */
 public final class Aggregates {
     private static final String WEIGHT = "hive_bitmap_weight";
@@ -64,11 +64,11 @@ public final class Aggregates {
     private Aggregates() {}
 
     /**
-     * Writes the aggregation of a scan to the question. {@code key_sets} are the sets of columns to count keys of. Two more
-     * fields list single columns that are key sets: {@code extremes} those whose smallest and largest key are enough, {@code
-     * summaries} those whose summary is enough. {@code group_summary} is such a column, for each group of another. {@code top} are
-     * the groups that are needed, if the only key set is a single column. If keys and weights do not answer the aggregation, {@code
-     * why} says the reason. {@code sums} say which partial aggregates by which keys would answer it.
+     * Writes the aggregation of a scan to the question. {@code key_sets} are the sets of columns to count rows by. Two fields list
+     * columns that are a key set of their own: {@code extremes} those whose smallest and largest key are enough, {@code summaries}
+     * those whose summary is enough. {@code group_summary} names a column whose summary is enough in each group of another column.
+     * {@code top} describes the groups that are needed, if the only key set is a single column. If keys and weights do not answer
+     * the aggregation, {@code why} is the reason. {@code sums} names the partial aggregates, and the keys, that would answer it.
      */
     static void describe(Scan scan, ObjectNode to) {
         try {
@@ -98,13 +98,13 @@ public final class Aggregates {
         try {
             Weighted.ofCases(scan).describeSums(to);
         } catch (NotFromKeys e) {
-            return; // rows are needed, or the reason is written already
+            return; // partial aggregates do not answer the aggregation either
         }
     }
 
     /**
-     * Returns whether Iceberg answers the aggregation over a scan from the statistics of files. It does so, if no row is deleted,
-     * for COUNT, MIN and MAX over all rows in one group.
+     * Returns whether Iceberg itself answers the aggregation over a scan from the statistics of files. It answers COUNT, MIN and
+     * MAX over all rows in one group, if no row is deleted.
      */
     public static boolean isIcebergs(Scan scan) {
         if (!IcebergTables.isTable(scan.relation) || scan.aggregate == null || scan.existence != null) return false;
@@ -117,7 +117,7 @@ public final class Aggregates {
                 || aggregate.aggregateFunction() instanceof Max));
     }
 
-    /** Returns the sets of columns to count keys of. Null if there is no aggregation, or counts do not answer it. */
+    /** Returns the sets of columns to count rows by; null if there is no aggregation, or counts do not answer it. */
     public static List<List<String>> keySets(Scan scan) {
         if (scan.aggregate == null) return null;
         try {
@@ -127,7 +127,7 @@ public final class Aggregates {
         }
     }
 
-    /** Returns the expressions of the aggregation over a scan, over columns of the scan; none if there are no {@link #keySets}. */
+    /** Returns the expressions of the aggregation over a scan, in columns of the scan; none if {@code keySets} is null. */
     public static List<Expression> expressions(Scan scan, List<List<String>> keySets) {
         if (keySets == null) return List.of();
         Weighted weighted = Weighted.ofNothing(scan);
@@ -143,7 +143,7 @@ public final class Aggregates {
         }
     }
 
-    /** Aggregates that are computed from the same keys, the columns of these keys, and those with partial aggregates. */
+    /** Aggregates that are computed from the same keys: the columns of the keys, and the columns with partial aggregates. */
     private record Part(List<Attribute> keys, List<AggregateExpression> aggregates, List<Measure> measures) {
         /** Returns the measure that answers an aggregate; null if the keys answer it. */
         Measure measureOf(AggregateExpression aggregate) {
@@ -161,7 +161,7 @@ public final class Aggregates {
         }
     }
 
-    /** An aggregation over a scan, expressed in the scan's own columns. The aliases of projections in between are inlined. */
+    /** An aggregation over a scan, expressed in the scan's own columns: the aliases of projections in between are inlined. */
     static final class Weighted {
         private final Scan scan;
         private final List<Expression> grouping;
@@ -181,13 +181,15 @@ public final class Aggregates {
             return new Weighted(scan, weighted.grouping, weighted.results, weighted.parts(scan.allWithKeys()));
         }
 
-        /** Returns the aggregation above a scan from sums, an object that Python has written. */
+        /**
+         * Returns the aggregation above a scan that partial aggregates answer. {@code sums} is an object that Python has written.
+         */
         static Weighted ofSums(Scan scan, JsonNode sums) {
             Weighted weighted = ofCases(scan);
             return new Weighted(scan, weighted.grouping, weighted.results, List.of(weighted.summed(sums)));
         }
 
-        /** Returns the aggregation above a scan, without parts, and with FILTER in place of CASE where this is the same. */
+        /** Returns the aggregation above a scan, without parts, and with FILTER in place of an equivalent CASE. */
         private static Weighted ofCases(Scan scan) {
             Weighted weighted = ofNothing(scan);
             List<NamedExpression> results = new ArrayList<>();
@@ -264,8 +266,8 @@ public final class Aggregates {
         }
 
         /**
-         * Returns whether a result of a group that the query does not need can be left out. A sum that overflows is an error. Of a
-         * measured column, the group with the largest bound proves that there is none.
+         * Returns whether a result need not be computed for groups that the query does not need. An overflow of any group's sum is
+         * an error, so it must be proved that none overflows. For a measured column, the group with the largest bound proves this.
          */
         private static boolean mayBeLeftOut(NamedExpression result, Set<String> measured) {
             Expression expression = result instanceof Alias alias ? alias.child() : (Expression) result;
@@ -293,7 +295,7 @@ public final class Aggregates {
                     .orElseThrow(() -> new NotFromKeys(name + " is not a column of the table"));
         }
 
-        /** Groups the aggregates into parts. There is a part for each key set that is in no larger key set. */
+        /** Groups the aggregates into parts, one for each key set that no other key set contains. */
         private List<Part> parts(List<Attribute> columns) {
             Set<String> grouped = new LinkedHashSet<>();
             for (Expression expression : grouping) {
@@ -324,8 +326,8 @@ public final class Aggregates {
         }
 
         /**
-         * Returns the key column of a part whose summary is enough to compute the part, for each group if there are groups of one other
-         * key column; null if there is none.
+         * Returns the key column whose summary is enough to compute a part; null if there is none. If there are groups of one other
+         * key column, the summary is needed for each group.
          */
         Attribute summarized(Part part) {
             List<Attribute> summarized = new ArrayList<>(part.keys);
@@ -339,8 +341,8 @@ public final class Aggregates {
         }
 
         /**
-         * Returns whether each group is a key of a single column, and its results cannot fail. Then groups that the query does not
-         * need can be left out: Spark would raise an error of any group.
+         * Returns whether each group is a key of a single column, and its results cannot fail. Only then can groups that the query
+         * does not need be left out, because Spark raises the error of any group.
          */
         boolean groupsAreKeys() {
             return parts.size() == 1 && parts.get(0).keys.size() == 1 && grouping.size() == 1
@@ -364,10 +366,10 @@ public final class Aggregates {
         }
 
         /**
-         * Computes the aggregation from Python's counts of the keys. Returns null if Python has no counts, if a sum over keys may
-         * differ from the sum over rows, or if the session has written the table since the query was planned. (Spark, too, decides
-         * which files it reads when it first executes a plan.) If a sum may differ, the scan is left alone for a while, because the
-         * time of the index was lost. {@code decision} is the id of the decision in Python.
+         * Computes the aggregation from Python's counts of the keys. {@code decision} is the id of the decision in Python. Returns
+         * null if Python has no counts, if a sum over keys may differ from the sum over rows, or if the session has written the
+         * table since the query was planned (because Spark, too, decides which files it reads when it first executes a plan). After
+         * a sum that may differ, scans like this one are left alone for a while, because the time of the lookup was lost.
          */
         List<InternalRow> rows(SparkSession session, String decision) throws JsonProcessingException {
             if (scan.listing() != null && scan.listing().isOutdated()) return null;
@@ -395,8 +397,8 @@ public final class Aggregates {
         }
 
         /**
-         * Returns whether an aggregate of a measure does not depend on the order of the rows of any group. {@code input} are the columns
-         * of {@code keys}.
+         * Returns whether no order of rows makes an aggregate of a measure overflow, in any group. {@code input} are the columns of
+         * {@code keys}.
          */
         private boolean isExact(AggregateExpression aggregate, Measure measure, List<Attribute> input, List<InternalRow> keys) {
             BigInteger limit = KeyAggregates.limit(aggregate);
@@ -414,9 +416,8 @@ public final class Aggregates {
         }
 
         /**
-         * Returns the counts of a part as a plan leaf. The leaf has the expression ids of the part's keys. Spark counts the
-         * {@code unknown} files. If Python has sent a summary, the leaf has one more column, which adds up to the number of
-         * distinct keys.
+         * Returns the counts of a part as a plan leaf, with the expression ids of the part's keys. Spark counts the {@code unknown}
+         * files. If Python has sent a summary, the leaf has one more column, which adds up to the number of distinct keys.
          */
         private KeyCounts keyed(SparkSession session, Part part, ArrowRows counts, List<Integer> unknown) {
             List<Attribute> output = new ArrayList<>();
@@ -441,7 +442,7 @@ public final class Aggregates {
             return new KeyCounts(Scala.seq(output), rows);
         }
 
-        /** Returns a plan that counts the keys of a part in a relation. The plan applies the scan's condition. */
+        /** Returns a plan that counts the rows of a relation by the keys of a part, under the scan's condition. */
         private LogicalPlan countedBySpark(Part part, LogicalPlan relation) {
             LogicalPlan rows = relation;
             for (Expression conjunct : scan.conjuncts) rows = new Filter(conjunct, rows);
@@ -454,7 +455,7 @@ public final class Aggregates {
             return new Aggregate(Scala.seq(part.keys), Scala.seq(results), rows, Option.empty());
         }
 
-        /** Computes the groups and aggregates of a part. With few keys no Spark job runs. */
+        /** Computes the groups and aggregates of a part; without a Spark job if there are few keys. */
         private List<InternalRow> aggregated(SparkSession session, Part part, KeyCounts counts) {
             List<Attribute> input = new ArrayList<>(Scala.list(counts.output()));
             Attribute weight = input.get(part.keys.size());
@@ -546,10 +547,7 @@ public final class Aggregates {
         }
     }
 
-    /**
-     * Returns the aliases of projections, over the scan's own columns. The projections are those between an aggregation and its
-     * scan.
-     */
+    /** Returns the aliases of the projections between an aggregation and its scan, expressed in the scan's own columns. */
     private static Map<ExprId, Expression> aliases(List<Project> projections) {
         Map<ExprId, Expression> aliases = new HashMap<>();
         for (int at = projections.size() - 1; at >= 0; at--) { // the lowest first
@@ -563,7 +561,7 @@ public final class Aggregates {
         return aliases;
     }
 
-    /** Replaces the aliased attributes of an expression by what they stand for. */
+    /** Replaces the aliased attributes of an expression by the aliased expressions. */
     private static Expression inlined(Expression expression, Map<ExprId, Expression> aliases) {
         if (aliases.isEmpty()) return expression;
         return (Expression) expression.transform(Scala.replacing(

@@ -13,20 +13,20 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.Option;
 
 /**
- * The choice of a caller of {@code hive_bitmap}'s functions for one table. The choice is a tag of the relation in the DataFrame's
- * plan.
+ * The strategy that a caller of {@code hive_bitmap}'s functions has chosen for one table. It is a tag of the relation in the
+ * DataFrame's plan.
  *
  * @param strategy the name of the strategy, "" to leave it to the planner
- * @param mustPay whether a small table, which Spark reads in no time, is left alone. If {@code false}, the indexes are used for
- *     any table, with its current files, and the caller waits for the answer
+ * @param mustPay whether a table that Spark reads in no time is left alone. If {@code false}, the indexes are used for any table,
+ *     with its current files, and the caller waits for the answer
  */
 public record ChosenStrategy(String strategy, boolean mustPay) {
     private static final TreeNodeTag<ChosenStrategy> TAG = new TreeNodeTag<>("hive_bitmap.strategy");
 
     /**
-     * Returns the DataFrame of a table with this choice. {@code table} comes from {@code spark.table}; it is returned unchanged
-     * if it is a view, or a table that cannot have indexes. The result has a copy of the relation, because Spark caches the
-     * original for other queries. The columns are the same.
+     * Returns the DataFrame of a table with this choice. {@code table} comes from {@code spark.table}; it is returned unchanged if
+     * it is a view, or a table that cannot have indexes. The result has the same columns, and a copy of the relation, because Spark
+     * caches the original for other queries.
      */
     public Dataset<Row> in(Dataset<Row> table) throws AnalysisException {
         if (copied(table.queryExecution().analyzed()) == null) return table;
@@ -57,7 +57,7 @@ public record ChosenStrategy(String strategy, boolean mustPay) {
         return chosen.isDefined() ? chosen.get() : null;
     }
 
-    /** Returns whether a scan is left alone if its table is small. Spark reads a small table in no time without an index. */
+    /** Returns whether a scan is left alone if Spark reads its table in no time. */
     public static boolean mustPay(Scan scan) {
         ChosenStrategy chosen = of(scan);
         return chosen == null || chosen.mustPay;

@@ -39,8 +39,7 @@ public abstract class DecidedRows extends Leaf implements FileRelation {
     abstract List<InternalRow> computed(SparkSession session) throws Exception;
 
     /**
-     * Returns whether each execution of the plan computes the rows again. Otherwise later executions return the rows of the first
-     * one.
+     * Returns whether each execution of the plan computes the rows again. Otherwise later executions return the rows of the first.
      */
     abstract boolean isRecomputed();
 
@@ -59,7 +58,7 @@ public abstract class DecidedRows extends Leaf implements FileRelation {
         return null;
     }
 
-    /** Returns Spark's own physical plan for the rows. */
+    /** Returns Spark's own physical plan for the rows; with one partition if {@code single}, where a subclass supports it. */
     SparkPlan instead(SparkSession session, boolean single) {
         return SideQuery.plan(session, original);
     }

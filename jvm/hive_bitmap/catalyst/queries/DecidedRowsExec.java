@@ -28,7 +28,7 @@ public final class DecidedRowsExec extends DriverRowsExec {
         return leaf.instead(session(), single);
     }
 
-    /** Executes Spark's own plan. The partitions of a scan are not joined, because it may have many rows. */
+    /** Executes Spark's own plan. The partitions of a scan are kept apart, because it may have many rows. */
     @Override
     protected RDD<InternalRow> executeInstead() {
         return leaf.isRecomputed() ? SideQuery.within(() -> instead(false).execute()) : super.executeInstead();

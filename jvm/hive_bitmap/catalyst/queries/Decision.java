@@ -10,7 +10,7 @@ import java.util.List;
 /**
  * Python's decision on a scan: a JSON object that hive_bitmap/spark/catalyst/decision.py writes.
  *
- * @param prices the version of the prices that Python has decided by
+ * @param prices the version of the prices that the decision is based on
  */
 record Decision(JsonNode fields, long prices) {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -51,10 +51,7 @@ record Decision(JsonNode fields, long prices) {
         return fields.required("report").toString();
     }
 
-    /**
-     * Returns the key columns of all indexes of the scan's table. Null if the question said that this JVM knows the columns
-     * already.
-     */
+    /** Returns the key columns of all indexes of the scan's table; null if this JVM knows them already, as the question said. */
     List<String> indexedColumns() {
         if (!fields.has("indexed_columns")) return null;
         List<String> names = new ArrayList<>();
@@ -63,8 +60,8 @@ record Decision(JsonNode fields, long prices) {
     }
 
     /**
-     * Returns how long the scan stays left alone. The result is "table" (under any condition), "condition" (under the same
-     * condition) or "" (for this query only).
+     * Returns how long scans like this one are left alone: "table" (under any condition), "condition" (under the same condition) or
+     * "" (only this time).
      */
     String lasting() {
         return fields.path("lasting").asText();
@@ -87,7 +84,7 @@ record Decision(JsonNode fields, long prices) {
         return fields.path("bytes_saved").asLong();
     }
 
-    /** Returns the parts of a scan's rows, in order. Each part says who reads it. */
+    /** Returns the parts of a scan's rows, in order. Each part names its reader. */
     List<JsonNode> parts() {
         List<JsonNode> parts = new ArrayList<>();
         for (JsonNode part : fields.required("parts")) parts.add(part);

@@ -21,7 +21,7 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** Aggregates a few rows in the driver with Spark's own expressions. A job would take longer. */
+/** Aggregates a few rows in the driver with Spark's own expressions, because a job would take longer. */
 final class DriverAggregation {
     static final int MAX_ROWS = 10_000;
 
@@ -42,8 +42,8 @@ final class DriverAggregation {
     }
 
     /**
-     * Returns whether rows can be aggregated in the driver. Spark must give the functions as expressions that can be evaluated
-     * row by row, and groups and DISTINCT values must be equal exactly if their bytes are.
+     * Returns whether rows can be aggregated in the driver. Spark must express the functions by expressions that can be evaluated
+     * row by row. For the types of groups and of DISTINCT values, equal values must have equal bytes.
      */
     static boolean computes(List<Expression> grouping, List<Expression> results) {
         List<AggregateExpression> aggregates = new ArrayList<>();
@@ -64,7 +64,7 @@ final class DriverAggregation {
     }
 
     /**
-     * Returns a row for each group: its grouping values, then the results. Without grouping it returns one row, also for no input
+     * Returns a row for each group: its grouping values, then the results. Without grouping it returns one row, even for no input
      * rows. Throws {@link AnswerSize.TooLarge} if groups and values take more than {@code limit} bytes.
      */
     List<InternalRow> of(List<InternalRow> rows, long limit) {
@@ -128,7 +128,7 @@ final class DriverAggregation {
         }
     }
 
-    /** Returns the bytes of the texts and binary values among {@code values}; only these may be large. */
+    /** Returns the bytes of the strings and binary values among {@code values}; only these may be large. */
     private static long bytes(Object[] values) {
         long sum = 0;
         for (Object value : values) {

@@ -23,8 +23,8 @@ final class DriverScan extends DecidedRows {
     }
 
     /**
-     * {@code original} has the columns of the scan and at least the scan's rows. {@code part} is the number of the decision's
-     * part.
+     * Returns the leaf for a part of a decision, given by its number. {@code original} is Spark's own plan for it: a plan with the
+     * columns of the scan and at least the rows that the query needs.
      */
     static DriverScan of(LogicalPlan original, String decision, int part) {
         List<Attribute> output = new ArrayList<>();
@@ -42,7 +42,7 @@ final class DriverScan extends DecidedRows {
         return new ArrayList<>(rows.rows);
     }
 
-    /** Returns whether types are the same but for nullability and the metadata of fields, such as comments. */
+    /** Returns whether types differ at most in nullability and in the metadata of fields, such as comments. */
     private static boolean areAlike(List<DataType> some, List<DataType> others) {
         if (some.size() != others.size()) return false;
         for (int i = 0; i < some.size(); i++) {

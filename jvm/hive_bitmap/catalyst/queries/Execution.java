@@ -14,8 +14,8 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.internal.SQLConf;
 
 /**
- * The request to Python to carry out a decision. The request is sent when a plan is executed. As the decision says, Python counts
- * keys, reads the rows of a part, or compares the decision's files with the current ones.
+ * The request to Python to carry out a decision, sent when a plan is executed. Depending on the decision, Python counts keys, reads
+ * the rows of a part, or compares the decision's files with the current ones.
  */
 final class Execution extends PythonRequest {
     private final String decision;
@@ -36,17 +36,17 @@ final class Execution extends PythonRequest {
         this.size = new AnswerSize(limit);
     }
 
-    /** Has Python count the keys of a decision. Python's own limit of bytes is lower than that of the request. */
+    /** Returns the request to count the keys of a decision. Python's own limit of bytes is lower than that of the request. */
     static Execution counting(SparkSession session, String decision) {
         return new Execution(session, decision, null, Settings.of(SQLConf.get()).resultBytes());
     }
 
-    /** Has Python read the rows of a part. */
+    /** Returns the request to read the rows of a part. */
     static Execution reading(SparkSession session, String decision, int part) {
         return new Execution(session, decision, part, Long.MAX_VALUE);
     }
 
-    /** Returns whether the files of a decision are unchanged as far as Python checks them. False if the check fails. */
+    /** Returns whether the files that Python checks for a decision are unchanged; false if the check fails. */
     static boolean isCurrent(SparkSession session, String decision) {
         try {
             return new Execution(session, decision, null, 0).carriedOut(false) != null;
@@ -68,7 +68,9 @@ final class Execution extends PythonRequest {
         return (part == null ? fields : fields.put("part", part)).toString();
     }
 
-    /** Takes a batch of a key set or part. Python calls this method; the first batches come in the order of the key sets. */
+    /**
+     * Takes a batch of a key set or part; Python calls this. The first batch of each key set comes in the order of the key sets.
+     */
     public void add(int number, String schema, byte[] batch) {
         if (number == sent.size()) sent.add(new ArrowRows(schema));
         size.addBytes(batch.length);
@@ -76,16 +78,16 @@ final class Execution extends PythonRequest {
     }
 
     /**
-     * Has Python carry out the decision. Returns its answer; null if Spark has to do it. Throws IllegalStateException if Python
-     * fails or takes too long, and {@link AnswerSize.TooLarge}. There is no timeout if the session is strict or the caller
-     * {@code waits}.
+     * Has Python carry out the decision. Returns its answer; null if Spark has to execute its own plan. Throws
+     * IllegalStateException if Python fails or takes too long, and {@link AnswerSize.TooLarge}. There is no timeout if the session
+     * is strict or the caller {@code waits}.
      */
     String carriedOut(boolean waits) {
         double seconds = Settings.of(SQLConf.get()).executionSeconds(waits);
         try {
             return (String) PythonCalls.result(PythonCalls.execute(session, this), seconds, "carried out a decision");
         } catch (IllegalStateException e) {
-            if (!Thread.currentThread().isInterrupted()) size.addBytes(0); // Python sends as text that they are too large
+            if (!Thread.currentThread().isInterrupted()) size.addBytes(0); // raises TooLarge again, which Python passes on as text
             throw e;
         }
     }

@@ -17,8 +17,8 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.types.DataTypes;
 
 /**
- * A query for one row of constants if a plan has any row. Spark plans an uncorrelated EXISTS like this, and users write it as
- * {@code SELECT 1 .. LIMIT 1}. The result is the same as that of the constants filtered by {@code count(*) > 0}.
+ * A query for a row of constants, provided that a plan has any row. Spark plans an uncorrelated EXISTS like this, and users write
+ * it as {@code SELECT 1 .. LIMIT 1}. The constants filtered by {@code count(*) > 0} are the same result.
  *
  * @param plan the limit
  * @param constants the projection right below the limit
@@ -26,7 +26,7 @@ import org.apache.spark.sql.types.DataTypes;
  * @param count the aggregation that counts {@code rows}
  */
 public record Existence(LogicalPlan plan, Project constants, LogicalPlan rows, Aggregate count) {
-    /** Returns the parts of a query for one row of constants if any row exists; null if {@code plan} is a different query. */
+    /** Returns the parts of such a query; null if {@code plan} is a different query. */
     public static Existence of(LogicalPlan plan) {
         if (!(plan instanceof GlobalLimit global) || !Integer.valueOf(1).equals(Expressions.integer(global.limitExpr()))) return null;
         LogicalPlan below = global.child() instanceof LocalLimit local ? local.child() : global.child();

@@ -18,7 +18,7 @@ import org.apache.spark.sql.execution.SparkPlan;
 final class IndexAnswer extends DecidedRows {
     private final transient Aggregates.Weighted weighted;
     private final String label;
-    /** Distinguishes answers to equal aggregations. It is the decision's id if the keys of a small side restrict them, else "". */
+    /** Tells answers to equal aggregations apart: the decision's id if the keys of a small side restrict the scan, else "". */
     private final String restriction;
     /** The groups that are computed; null if all groups are computed. */
     private final TopGroups top;
@@ -43,8 +43,8 @@ final class IndexAnswer extends DecidedRows {
     }
 
     /**
-     * Returns the answer to the aggregation above a scan. If Spark has to aggregate after all, it reads the files that were listed
-     * for the question, like other scans of the query.
+     * Returns the answer to the aggregation above a scan. If Spark has to aggregate, it reads the files that were listed for the
+     * question, like other scans of the query.
      */
     static IndexAnswer of(Scan scan, Decision decision) {
         LogicalPlan original = scan.isListed() ? NarrowedRelations.overListed(scan, scan.aggregate) : scan.aggregate;
@@ -70,8 +70,8 @@ final class IndexAnswer extends DecidedRows {
     }
 
     /**
-     * Returns Spark's own plan. The first call makes the plan; with one partition if {@code single}. The many rows that Spark
-     * aggregates stay in the tasks.
+     * Returns Spark's own plan, which the first call makes: with one partition if {@code single}, so that the rows to aggregate
+     * stay in the tasks.
      */
     @Override
     SparkPlan instead(SparkSession session, boolean single) {

@@ -44,8 +44,8 @@ public final class IndexScan extends Leaf implements FileRelation {
     }
 
     /**
-     * Returns the columns that a scan needs, taken by name from an optimized plan. The columns keep the scan's expression ids.
-     * {@code isOutdated} is called when the scan is executed; it says whether Spark would by then read other files.
+     * Returns the columns that a scan needs, taken by name from the optimized plan {@code rows}. The columns keep the scan's
+     * expression ids. {@code isOutdated} is called when the scan is executed, and returns whether Spark would now read other files.
      */
     static IndexScan of(Scan scan, LogicalPlan rows, Decision decision, BooleanSupplier isOutdated) {
         List<NamedExpression> aliases = new ArrayList<>();
@@ -64,7 +64,10 @@ public final class IndexScan extends Leaf implements FileRelation {
                 isOutdated);
     }
 
-    /** Returns the plan for the rows of all parts, in order. {@code frames} gives the plans of parts that tasks read, by number. */
+    /**
+     * Returns the plan for the rows of all parts, in order. {@code frames} returns the plan of a part that tasks read, by its
+     * number.
+     */
     static LogicalPlan rows(SparkSession session, Scan scan, Decision decision, IntFunction<LogicalPlan> frames) {
         List<LogicalPlan> parts = new ArrayList<>();
         for (JsonNode part : decision.parts()) {
@@ -78,9 +81,7 @@ public final class IndexScan extends Leaf implements FileRelation {
         return parts.size() == 1 ? parts.get(0) : new Union(Scala.seq(parts), false, false);
     }
 
-    /**
-     * Returns Spark's own plan for the rows that the query needs of a part. This plan is executed if Python cannot read the part.
-     */
+    /** Returns Spark's own plan for the rows that the query needs from a part. It is executed if Python cannot read the part. */
     private static LogicalPlan needed(Scan scan, JsonNode part, Narrowing narrowing) {
         String files = part.path("choices").asText(); // empty if there are no other parts
         LogicalPlan rows = files.isEmpty() ? original(scan) : original(scan, NarrowedRelations.splits(scan, files, narrowing));
@@ -95,7 +96,7 @@ public final class IndexScan extends Leaf implements FileRelation {
         return SideQuery.optimized(session, new Project(Scala.seq(columns), original));
     }
 
-    /** Returns Spark's own plan for a scan. The plan has the scan's columns, and the rows that satisfy the scan's conditions. */
+    /** Returns Spark's own plan for a scan: the scan's columns of the rows that satisfy its conditions. */
     static LogicalPlan original(Scan scan) {
         return original(scan, scan.isListed() ? NarrowedRelations.listed(scan) : scan.relation);
     }
@@ -107,8 +108,8 @@ public final class IndexScan extends Leaf implements FileRelation {
     }
 
     /**
-     * Returns Spark's own physical plan if the scan is outdated; else null. A scan is outdated if Spark would now read other files,
-     * as after a write in this session. Spark, too, decides which files it reads when it first executes a plan.
+     * Returns Spark's own physical plan if Spark would now read other files, as after a write in this session; else null. Spark,
+     * too, decides which files it reads when it first executes a plan.
      */
     public SparkPlan instead(SparkSession session) {
         return isOutdated.getAsBoolean() ? SideQuery.plan(session, original) : null;

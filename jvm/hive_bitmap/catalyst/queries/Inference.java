@@ -13,15 +13,14 @@ import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
 /**
- * Infers conditions for the right sides of INTERSECT and EXCEPT, which in Spark's plans are semi and anti joins on {@code <=>}: a
- * condition on a column of the left side also holds for the matching rows of the right side. Right rows without a match do not
- * change the result, so the right rows may be filtered. Spark's InferFiltersFromConstraints infers such conditions for {@code =}
- * only.
+ * Infers conditions for the right sides of INTERSECT and EXCEPT. In Spark's plans these are semi and anti joins on {@code <=>}, so
+ * a condition on a column of the left side also holds for the matching rows of the right side. Right rows without a match do not
+ * change the result and may be left out. Spark's InferFiltersFromConstraints infers such conditions for {@code =} only.
  */
 public final class Inference {
     private Inference() {}
 
-    /** Adds conditions of the left sides to scans on the right sides. */
+    /** Adds the conditions of left sides to the scans on their right sides. */
     public static void add(LogicalPlan plan, List<Scan> scans) {
         if (plan instanceof Join join && join.condition().isDefined()
                 && (join.joinType() == LeftSemi$.MODULE$ || join.joinType() == LeftAnti$.MODULE$)) {

@@ -41,9 +41,9 @@ import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
 
 /**
- * Runtime filters (semi-join reduction). The small filtered side of an equi-join is executed first, and its keys become a
- * condition on the scan of the other side. The rows that were read replace the small side in the plan, so that the filter has
- * exactly the keys that are joined even if the tables of the small side change afterwards.
+ * Adds runtime filters (semi-join reduction). The small filtered side of an equi-join is executed first, and its keys become a
+ * condition on the scan of the other side. The rows that were read replace the small side in the plan, so the filter has exactly
+ * the keys that are joined, even if the tables of the small side change in the meantime.
  */
 public final class Joins {
     static final int MAX_ROWS = 10_000;
@@ -72,7 +72,7 @@ public final class Joins {
         for (LogicalPlan child : Scala.list(plan.children())) addRuntimeFilters(child, scans);
     }
 
-    /** Adds the runtime filters of an IN or EXISTS subquery. Spark has not yet rewritten it to a join. */
+    /** Adds the runtime filters of an IN or EXISTS subquery, which Spark has not yet rewritten to a join. */
     private static void subquery(LogicalPlan child, Expression condition, List<Scan> scans) {
         if (condition instanceof InSubquery in && Scala.list(in.values()).size() == 1 && in.query() instanceof ListQuery query) {
             if (Scala.list(in.values()).get(0) instanceof Attribute tested && Scala.list(query.outerAttrs()).isEmpty()
@@ -124,8 +124,8 @@ public final class Joins {
     }
 
     /**
-     * Returns whether a new runtime filter conflicts with an existing one. Then one of them would execute a plan that the other
-     * replaces or narrows.
+     * Returns whether a new runtime filter conflicts with an existing one: one of them would execute a plan that the other replaces
+     * or narrows.
      */
     private static boolean overlaps(LogicalPlan small, LogicalPlan large, List<Scan> scans) {
         for (Scan scan : scans) {
@@ -152,8 +152,8 @@ public final class Joins {
     }
 
     /**
-     * Returns whether a conjunct is more than IS NOT NULL. (Spark infers IS NOT NULL for join keys, so it does not show that a
-     * query selects rows.)
+     * Returns whether a conjunct is more than IS NOT NULL. Spark adds IS NOT NULL for join keys, so it does not show that a query
+     * selects rows.
      */
     static boolean selects(Expression conjunct) {
         return !(conjunct instanceof org.apache.spark.sql.catalyst.expressions.IsNotNull);
@@ -181,9 +181,7 @@ public final class Joins {
         return plan instanceof org.apache.spark.sql.catalyst.plans.logical.CTERelationRef;
     }
 
-    /**
-     * Returns the bytes of a plan's leaves by Spark's statistics. The statistics are capped, so that their sum does not overflow.
-     */
+    /** Returns the bytes of a plan's leaves by Spark's statistics, capped so that the sum does not overflow. */
     private static long size(LogicalPlan plan) {
         long sum = 0;
         for (LogicalPlan leaf : Scala.list(plan.collectLeaves())) {
@@ -193,16 +191,16 @@ public final class Joins {
         return sum;
     }
 
-    /** A relation and its column, from which a column of a plan comes unchanged. */
+    /** The relation and its column that a column of a plan comes from unchanged. */
     record Source(LogicalPlan relation, Attribute column) {}
 
     /**
-     * Returns the relation and column that a column of a plan comes from. Null if the column does not come unchanged from a
-     * relation, or if filtering the relation by the column differs from filtering the plan by it.
+     * Returns the relation and column that a column of a plan comes from. Null if the column is computed, or if filtering the
+     * relation by the column would give another result than filtering the plan by it.
      */
     static Source source(LogicalPlan plan, Attribute column) {
         if (Scan.isIndexable(plan)) return plan.outputSet().contains(column) ? new Source(plan, column) : null;
-        if (!Scala.list(plan.expressions()).stream().allMatch(Expression::deterministic)) return null; // the expression may number the rows
+        if (!Scala.list(plan.expressions()).stream().allMatch(Expression::deterministic)) return null; // it may number the rows
         if (plan instanceof Filter filter) return source(filter.child(), column);
         if (plan instanceof Project project) {
             Attribute below = below(Scala.list(project.projectList()), column);
@@ -227,7 +225,7 @@ public final class Joins {
         return null;
     }
 
-    /** Returns the attribute that a projection passes on as {@code column}. Null if the column is computed. */
+    /** Returns the attribute that a projection passes on as {@code column}; null if the column is computed. */
     private static Attribute below(List<NamedExpression> list, Attribute column) {
         for (NamedExpression expression : list) {
             if (!expression.exprId().equals(column.exprId())) continue;
@@ -238,7 +236,7 @@ public final class Joins {
     }
 
     /**
-     * Executes the small side of a join and returns its rows. Null if the rows are more than MAX_ROWS, or take more than
+     * Executes the small side of a join and returns its rows; null if there are more than MAX_ROWS, or they take more than
      * MAX_BYTES.
      */
     static List<InternalRow> read(SparkSession session, LogicalPlan small) {
@@ -250,10 +248,7 @@ public final class Joins {
         return rows.size() > MAX_ROWS || bytes > MAX_BYTES ? null : rows;
     }
 
-    /**
-     * Returns the condition of a filter. The condition is that the filter's column has one of the keys in {@code rows}; NULL is
-     * not a key.
-     */
+    /** Returns the condition that the filter's column has one of the keys in {@code rows}; NULL is not a key. */
     static Expression condition(Scan.RuntimeFilter filter, List<InternalRow> rows) {
         int position = 0;
         for (Attribute column : Scala.list(filter.small().output())) {

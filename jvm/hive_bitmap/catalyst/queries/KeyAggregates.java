@@ -40,10 +40,9 @@ import org.apache.spark.sql.types.DecimalType;
 import scala.Option;
 
 /**
- * The aggregate functions that can be computed from distinct keys and weights. Spark's own functions compute the results. {@code
- * count(x)} is the sum of the weights of the keys with an {@code x} that is not NULL. {@code sum(x)} is the function's own sum of
- * {@code x * weight}. {@code avg(x)} is what the function computes from that sum and count. MIN, MAX and DISTINCT aggregates do
- * not depend on the weights.
+ * The aggregate functions that can be computed from distinct keys and weights, by Spark's own functions. {@code count(x)} is the
+ * sum of the weights of the keys with an {@code x} that is not NULL. {@code sum(x)} is Spark's sum of {@code x * weight}. {@code
+ * avg(x)} is what Spark's function computes from that sum and count. MIN, MAX and DISTINCT aggregates do not depend on the weights.
  *
  * <p>Whether a sum that overflows is an error, is NULL, or wraps may depend on the order of the rows. So a sum is used only if it
  * overflows in no order of its rows, which {@link #isExact} proves for the counted keys.
@@ -52,7 +51,7 @@ final class KeyAggregates {
     private static final Map<DataType, Integer> INTEGER_BITS = Map.of(
             DataTypes.ByteType, 7, DataTypes.ShortType, 15, DataTypes.IntegerType, 31, DataTypes.LongType, 63);
     private static final int LONG_BITS = 63;
-    private static final int DOUBLE_BITS = 53; // an average of integers adds up in doubles
+    private static final int DOUBLE_BITS = 53; // an average of integers adds them up in doubles
     private static final DecimalType WEIGHT = new DecimalType(18, 0);
 
     private KeyAggregates() {}
@@ -77,7 +76,7 @@ final class KeyAggregates {
         return function == Count.class || isSum(aggregate.aggregateFunction()) && hasExactProduct(argument(aggregate));
     }
 
-    /** Returns whether an aggregate is MIN or MAX of this key column, or the number of all rows. */
+    /** Returns whether an aggregate is MIN or MAX of this key column, or counts all rows. */
     static boolean needsExtremes(AggregateExpression aggregate, Attribute key) {
         AggregateFunction function = aggregate.aggregateFunction();
         if (aggregate.filter().isDefined() || aggregate.isDistinct()) return false;
@@ -89,7 +88,8 @@ final class KeyAggregates {
     }
 
     /**
-     * Returns whether a summary of this key column is enough: its extremes, and how many rows, NULLs and distinct keys there are.
+     * Returns whether a summary of this key column is enough for an aggregate. A summary has the extremes, and the numbers of rows,
+     * NULLs and distinct keys.
      */
     static boolean needsSummary(AggregateExpression aggregate, Attribute key) {
         if (needsExtremes(aggregate, key)) return true;
@@ -128,9 +128,7 @@ final class KeyAggregates {
         return Scala.list(aggregate.aggregateFunction().children()).get(0);
     }
 
-    /**
-     * Returns whether the product of an argument and a weight has all digits of both. Spark cuts the digits of decimals beyond 38.
-     */
+    /** Returns whether the product of an argument and a weight keeps all digits, although Spark cuts decimals at 38 digits. */
     private static boolean hasExactProduct(Expression argument) {
         if (!(argument.dataType() instanceof DecimalType type)) return INTEGER_BITS.containsKey(argument.dataType());
         DataType product = product(argument, new Literal(1L, DataTypes.LongType)).dataType();
@@ -176,7 +174,7 @@ final class KeyAggregates {
     }
 
     /**
-     * Returns an average as Spark's optimizer computes it. Of decimals with few digits, it adds up the unscaled values in doubles,
+     * Returns an average as Spark's optimizer computes it. For decimals with few digits, it adds up the unscaled values in doubles,
      * and scales the result.
      */
     private static Expression optimized(AggregateExpression average) {
@@ -206,7 +204,7 @@ final class KeyAggregates {
         }));
     }
 
-    /** Returns the expression for the weight of a key. The weight is 0 if one of the arguments is NULL. */
+    /** Returns the expression for the weight of a key, which is 0 if one of the arguments is NULL. */
     private static Expression weightOfPresent(List<Expression> arguments, Expression weight) {
         Expression missing = null;
         for (Expression argument : arguments) {
@@ -217,8 +215,8 @@ final class KeyAggregates {
     }
 
     /**
-     * Returns whether an aggregate over these keys does not depend on the order of the rows. Then no partial sum has more digits
-     * than Spark keeps. {@code input} are the columns of {@code keys}; {@code weight} is the position of the weight among them.
+     * Returns whether no order of the rows of these keys makes an aggregate overflow: no partial sum has more digits than Spark
+     * keeps. {@code input} are the columns of {@code keys}; {@code weight} is the position of the weight among them.
      */
     static boolean isExact(AggregateExpression aggregate, List<Attribute> input, int weight, List<InternalRow> keys) {
         if (!isSum(aggregate.aggregateFunction())) return true;
@@ -230,7 +228,7 @@ final class KeyAggregates {
         return largest(adding, input, keys).multiply(rows).compareTo(limit) < 0;
     }
 
-    /** Returns the bound that the absolute value of a sum must stay below. For decimals it is unscaled. Null if nothing is added up. */
+    /** Returns the bound below which the absolute value of a sum must stay; unscaled for decimals, null if nothing is added up. */
     static BigInteger limit(AggregateExpression aggregate) {
         if (!isSum(aggregate.aggregateFunction())) return null;
         boolean average = aggregate.aggregateFunction() instanceof Average;
@@ -245,7 +243,7 @@ final class KeyAggregates {
                 ? BigInteger.TEN.pow(decimal.precision()) : BigInteger.TWO.pow(INTEGER_BITS.get(type));
     }
 
-    /** Returns the largest absolute value that is added up. For decimals it is unscaled. */
+    /** Returns the largest absolute value that is added up; unscaled for decimals. */
     private static BigInteger largest(AggregateExpression aggregate, List<Attribute> input, List<InternalRow> keys) {
         Expression argument = Expressions.bound(argument(aggregate), input);
         Expression filter = aggregate.filter().isEmpty() ? null : Expressions.bound(aggregate.filter().get(), input);

@@ -25,8 +25,8 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.DecimalType;
 
 /**
- * A column that is aggregated from partial aggregates. For each key there are the column's exact sum, its count, its minimum and its
- * maximum, as far as they are needed. Spark's own functions aggregate these over the keys of a group.
+ * A column that is aggregated from partial aggregates. For each key these are the column's exact sum, count, minimum and maximum,
+ * as far as they are needed. Spark's own functions aggregate them over the keys of a group.
  */
 final class Measure {
     private static final String SUM = "sum";
@@ -56,14 +56,17 @@ final class Measure {
         return new DecimalType(DecimalType.MAX_PRECISION(), column.dataType() instanceof DecimalType type ? type.scale() : 0);
     }
 
-    /** Returns the bare column that an aggregate is over, if partial aggregates may answer it; else null. */
+    /**
+     * Returns the column that an aggregate is over, if partial aggregates may answer it; null if not, or if it is over an
+     * expression.
+     */
     static Attribute columnOf(AggregateExpression aggregate) {
         List<Expression> arguments = Scala.list(aggregate.aggregateFunction().children());
         if (aggregate.isDistinct() || arguments.size() != 1 || !(arguments.get(0) instanceof Attribute column)) return null;
         return functionsOf(aggregate, column.dataType()).isEmpty() ? null : column;
     }
 
-    /** Returns the partial aggregates that an aggregate over a column of a type needs; none if they do not answer it. */
+    /** Returns the partial aggregates that an aggregate over a column of this type needs; none if they do not answer it. */
     static List<String> functionsOf(AggregateExpression aggregate, DataType type) {
         Class<?> function = aggregate.aggregateFunction().getClass();
         boolean isSummed = INTEGERS.contains(type) || type instanceof DecimalType;
@@ -77,7 +80,10 @@ final class Measure {
         return new ArrayList<>(partials.values());
     }
 
-    /** Returns the aggregates by which Spark computes the partial aggregates of files. None of them can overflow unnoticed. */
+    /**
+     * Returns the aggregates by which Spark computes the partial aggregates from the rows of files. None of them can overflow
+     * unnoticed.
+     */
     List<Expression> computed() {
         List<Expression> expressions = new ArrayList<>();
         for (String function : partials.keySet()) {
@@ -111,8 +117,8 @@ final class Measure {
     }
 
     /**
-     * Returns a bound for the absolute value of a sum of any values of a key, as an integer without the decimal point. {@code input}
-     * are the columns of the row {@code key}. Null if there is no sum.
+     * Returns a bound for the absolute value of the sum of any of a key's values, as an integer without the decimal point. {@code
+     * input} are the columns of the row {@code key}. Null if there is no sum.
      */
     BigInteger bound(InternalRow key, List<Attribute> input) {
         int position = input.indexOf(partials.get(SUM));

@@ -25,14 +25,11 @@ import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import scala.Option;
 
-/**
- * Makes the relations that replace a scan. Such a relation is the same table, restricted to some files or blocks, for Spark's own
- * readers.
- */
+/** Makes the relations that replace a scan: the same table, restricted to some files or blocks, for Spark's own readers. */
 public final class NarrowedRelations {
     private NarrowedRelations() {}
 
-    /** Returns whether Spark reads a scan by its own Parquet or ORC reader. Such a reader can be restricted to byte ranges. */
+    /** Returns whether Spark reads a scan by its own Parquet or ORC reader, which can be restricted to byte ranges. */
     static boolean reads(Scan scan) {
         if (scan.iceberg() != null) return true;
         if (scan.files() == null) return false;
@@ -41,7 +38,7 @@ public final class NarrowedRelations {
         return format == ParquetFileFormat.class || format == OrcFileFormat.class;
     }
 
-    /** Returns whether the query depends on positions of a scan's rows that differ if the scan is narrowed. */
+    /** Returns whether the query depends on positions of rows that would change if the scan were narrowed. */
     public static boolean losesPositions(Scan scan) {
         boolean keepsPartitions = reads(scan) && scan.iceberg() == null && !scan.isOfDelta();
         return scan.order == RowOrder.POSITIONS || scan.order == RowOrder.PARTITIONS && !keepsPartitions;
@@ -57,8 +54,8 @@ public final class NarrowedRelations {
     }
 
     /**
-     * Returns the scan's relation, restricted to splits of its files ({@link #choices}). The splits are read even if the files
-     * have changed.
+     * Returns the scan's relation, restricted to splits of its files ({@link #choices}), which are read even if the files have
+     * changed.
      */
     static LogicalPlan splits(Scan scan, String choices, Narrowing narrowing) {
         return narrowed(scan, SelectedFiles.splits(scan.listing(), choices(choices)), Option.empty(), narrowing);
@@ -73,8 +70,8 @@ public final class NarrowedRelations {
     }
 
     /**
-     * Copies the relation of a scan with other files. If the table has statistics, which Spark prefers to the sizes of files,
-     * these get the size of {@code narrowed}. A relation that is being cached keeps its size, by which Spark chooses joins.
+     * Copies the relation of a scan with other files. Spark prefers a table's statistics to the sizes of files, so statistics get
+     * the size of {@code narrowed}. A relation that is being cached keeps its size, because Spark chooses joins by it.
      */
     private static LogicalRelation withFiles(Scan scan, HadoopFsRelation narrowed) {
         boolean keepsSize = scan.table.stats().isEmpty() || scan.order == RowOrder.PARTITIONS;
@@ -99,10 +96,7 @@ public final class NarrowedRelations {
         return (LogicalPlan) plan.transformDown(Scala.replacing(node -> node == scan.relation ? listed : null));
     }
 
-    /**
-     * Returns the scan's relation, restricted to some files, which are read whole. {@code numbers} are the numbers of these files
-     * in the scan's listing.
-     */
+    /** Returns the scan's relation, restricted to whole files, given by their numbers in the scan's listing. */
     static LogicalPlan restrictedTo(Scan scan, Set<Integer> numbers) {
         if (scan.iceberg() != null) return scan.iceberg().only(scan.columns, numbers);
         HadoopFsRelation files = scan.files();
@@ -132,9 +126,9 @@ public final class NarrowedRelations {
     }
 
     /**
-     * Returns a plan whose relations have only the fields of structs that the query needs, if one of the scans reads nested
-     * columns. Spark itself prunes the fields right after this package's rule; until then, scans have the types of their tables.
-     * A Delta table that Delta has yet to prepare must not be pruned; then nested columns are left to Spark.
+     * Returns a plan whose relations have only the fields of structs that the query needs; the plan itself if no scan reads nested
+     * columns. Spark itself prunes the fields right after this package's rule; until then, scans have the types of their tables. A
+     * Delta table that Delta has yet to prepare must not be pruned; then nested columns are left to Spark.
      */
     public static LogicalPlan pruned(LogicalPlan plan, List<Scan> scans) {
         boolean isNeeded = scans.stream()

@@ -65,9 +65,9 @@ public final class Question extends PythonRequest {
     private final Map<List<Integer>, LogicalPlan> rows = new ConcurrentHashMap<>(); // keys: the numbers of scan and part
     private final long indexes = Verdicts.version(); // the version of the indexes when Python is asked
     private volatile List<Decision> decisions = List.of();
-    private volatile boolean onlyKept; // Python is asked only for decisions that it has kept
+    private volatile boolean onlyKept; // whether Python is asked only for decisions that it has kept
     private boolean learns; // whether the time of the query is measured, for Python's prices
-    private volatile boolean closed; // the answer is no longer waited for
+    private volatile boolean closed; // whether the answer is no longer waited for
     private volatile Exception unlisted; // why Spark could not list the files of a scan
     private volatile long listedNanos; // spent on listing files
     private volatile long listingSince; // when the current listing of files began; 0 if none is in progress
@@ -79,9 +79,9 @@ public final class Question extends PythonRequest {
 
     /**
      * Asks Python and applies its decisions. Decisions that come after {@code hive_bitmap.planning_seconds}, as {@link
-     * PlanningGate#await} counts them, are not used, unless the session is strict or some scan need not pay. While the planning
-     * of such queries is paused, Python is asked only for decisions that it has kept; if it has kept none, it makes them while
-     * Spark's own plan runs. Throws IllegalStateException if Python fails.
+     * PlanningGate#await} counts them, are not used. There is no such limit if the session is strict, or if a scan need not pay.
+     * While planning of such queries is paused, Python is asked only for decisions that it has kept; if it has none, it makes them
+     * while Spark's own plan runs. Throws IllegalStateException if Python fails.
      */
     public void ask(Settings settings) {
         learns = settings.learnPrices();
@@ -157,21 +157,23 @@ public final class Question extends PythonRequest {
         scans.forEach(scan -> scan.leaveAlone("away"));
     }
 
-    /** Leaves all scans alone because planning is late. {@code wait} is for how many seconds Python is not asked again. */
+    /**
+     * Leaves all scans alone because planning is late. {@code wait} is the number of seconds for which Python is not asked again.
+     */
     private void late(double seconds, double wait) {
         Reports.late(seconds, wait);
         scans.forEach(scan -> scan.leaveAlone("late"));
     }
 
-    /** Returns whether the decisions are no longer waited for. */
+    /** Returns whether the query no longer waits for the decisions. */
     @Override
     public boolean isLate() {
         return closed;
     }
 
     /**
-     * Takes Python's decisions, in time or not. What they say about tables is cached in any case. If {@code reply} is null,
-     * Python has no decisions: it has stopped early because the call was late, or was asked for kept decisions and has none.
+     * Takes Python's decisions, and caches what they say about tables, even if they are late. If {@code reply} is null, Python has
+     * no decisions: it has stopped early because the call was late, or it was asked for kept decisions and has none.
      */
     @Override
     protected void answered(Object reply) {
@@ -189,7 +191,7 @@ public final class Question extends PythonRequest {
         if (closed) PlanningGate.ended(shape());
     }
 
-    /** Leaves a scan as it is. Partitions that were listed to decide this are not listed again. */
+    /** Leaves a scan as it is. Partitions that were listed for the decision are not listed again. */
     public void leaveAlone(Scan scan) {
         if (scan.isListed()) replacements.put(scan.relation, NarrowedRelations.listed(scan));
     }
@@ -251,8 +253,8 @@ public final class Question extends PythonRequest {
     }
 
     /**
-     * Describes a scan again, over the keys of indexes that are expressions. The result is JSON as in {@link #text}, with one more
-     * field, {@code keys}: for each key its name, whether it has a use for the query, and if not, why it may have none.
+     * Describes a scan again, over keys of indexes that are expressions. The result is JSON as in {@link #text}, with one more
+     * field, {@code keys}: for each key its name, whether the query can use it, and if this session computes it differently, why.
      *
      * @param described JSON with the {@code keys}, as {@link KeyExpressions#key} takes them, and the names of {@code columns} that
      *     are keys themselves
@@ -283,9 +285,8 @@ public final class Question extends PythonRequest {
     }
 
     /**
-     * Returns a version for each expression over one column. Under the same settings, expressions of the same version have the
-     * same value for each key: the expressions are equal, including time zones and evaluation modes, which SQL text does not
-     * show.
+     * Returns a version for each expression over one column. Under the same settings, expressions of the same version have the same
+     * value for each key: they are equal, including time zones and evaluation modes, which SQL text does not show.
      */
     private static ArrayNode versions(List<Expression> expressions) {
         ArrayNode versions = JsonNodeFactory.instance.arrayNode();
@@ -298,7 +299,7 @@ public final class Question extends PythonRequest {
 
     /**
      * Executes the small side of a scan's runtime filter. Returns the filter's condition as JSON, as {@link Scan#tree} writes it;
-     * null if the small side has too many rows. Scan and filter are given by their numbers.
+     * null if the small side has too many rows.
      */
     public String readFirst(int scanNumber, int filterNumber) {
         Scan scan = scans.get(scanNumber);
@@ -314,13 +315,13 @@ public final class Question extends PythonRequest {
         if (isLate()) throw new CancellationException("planning is late, so its answer is not waited for");
     }
 
-    /** Returns the table of a scan, which is given by its number. */
+    /** Returns the table of a scan, given by its number. */
     public CatalogTable table(int scan) {
         return scans.get(scan).described();
     }
 
     /**
-     * Returns bytes, number, fingerprint and {@link Scan#splitBytes} of a scan's files, separated by blanks. Null if Spark does
+     * Returns the bytes, number, fingerprint and {@link Scan#splitBytes} of a scan's files, separated by blanks; null if Spark does
      * not list the files.
      */
     public String listingSummary(int scan) {
@@ -330,8 +331,8 @@ public final class Question extends PythonRequest {
     }
 
     /**
-     * Lists the files of a scan for Python. An error is kept in this object, so that it can be thrown as Spark raised it: Python
-     * would report an error of the metastore as its own.
+     * Lists the files of a scan for Python. An error is kept in this object, to be thrown as Spark raised it: Python would report
+     * an error of the metastore as its own.
      */
     private Listing listed(Scan scan) {
         long began = System.nanoTime();
@@ -353,7 +354,7 @@ public final class Question extends PythonRequest {
         return listedNanos + (since == 0 ? 0 : System.nanoTime() - since);
     }
 
-    /** Returns the text of a scan's listing. The result is a StringBuilder, so that Python can fetch it in pieces. */
+    /** Returns the text of a scan's listing, as a StringBuilder, which Python can fetch in pieces. */
     public StringBuilder listing(int scan) {
         return new StringBuilder(scans.get(scan).listing().text());
     }
@@ -374,7 +375,7 @@ public final class Question extends PythonRequest {
         return scans.get(scan).leaves.get(number);
     }
 
-    /** Takes the DataFrame by which Python's tasks read a part. {@code frame} has the columns that the scan needs. */
+    /** Takes the DataFrame by which tasks read a part; Python calls this. {@code frame} has the columns that the scan needs. */
     public void rows(int scan, int part, Dataset<Row> frame) {
         rows.put(List.of(scan, part), frame.queryExecution().optimizedPlan());
     }
@@ -415,9 +416,8 @@ public final class Question extends PythonRequest {
     }
 
     /**
-     * Returns a function that checks whether a scan is outdated. A scan is outdated if Spark would read other files at the time
-     * of the call. If Python listed the files instead of Spark, Python lists them again. Python also checks files that its tasks
-     * open, which Spark may have listed long ago.
+     * Returns a function that checks whether Spark would now read other files for a scan. If Python has listed the files instead of
+     * Spark, Python lists them again. Python also checks the files that its tasks open, which Spark may have listed long ago.
      */
     private BooleanSupplier isOutdated(Scan scan, Decision decision) {
         Listing listing = scan.listing();
@@ -439,10 +439,7 @@ public final class Question extends PythonRequest {
         replace(scan, scan.relation, narrowed);
     }
 
-    /**
-     * Replaces a plan that depends on a scan. The small sides of the scan's runtime filters are replaced by the rows read from
-     * them.
-     */
+    /** Replaces a plan that depends on a scan. The small sides of the scan's runtime filters are replaced by their rows. */
     private void replace(Scan scan, LogicalPlan plan, LogicalPlan by) {
         replacements.put(plan, by);
         RowOrder.keep(plan, by);

@@ -9,9 +9,8 @@ import java.util.Set;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
 /**
- * Relations that occur in a plan more than once as the same object. Spark repeats the outer query of a LATERAL or correlated
- * subquery in this way. A replacement that fits the condition and columns of one occurrence would replace the other occurrences
- * too.
+ * Relations that occur in a plan more than once as the same object: Spark repeats the outer query of a LATERAL or correlated
+ * subquery in this way. A replacement that fits the condition and columns of one occurrence would replace the others too.
  */
 public final class Repeated {
     private Repeated() {}

@@ -62,7 +62,7 @@ public final class Scan {
     public final LogicalPlan relation;
     public final CatalogTable table;
     public final List<Expression> conjuncts;
-    private final List<Expression> conjunctsOfQuery; // without those that were inferred
+    private final List<Expression> conjunctsOfQuery; // without inferred conjuncts
     final List<Attribute> columns;
     public final Aggregate aggregate;
     /** The columns that {@code aggregate} needs, with projections resolved. */
@@ -80,7 +80,7 @@ public final class Scan {
     public final List<RuntimeFilter> runtimeFilters = new ArrayList<>();
     /** The executed small sides of runtime filters on this scan, with their rows. */
     final Map<LogicalPlan, List<InternalRow>> readFirst = new IdentityHashMap<>();
-    /** The query for any row that {@code aggregate}, a count, replaces. Null if the query itself has the aggregation. */
+    /** The query for any row that {@code aggregate}, a count, replaces; null if the query itself has the aggregation. */
     public Existence existence;
     /** The number of matching rows after which Spark stops reading; null if it reads all. */
     public Integer limit;
@@ -88,7 +88,7 @@ public final class Scan {
     TopGroups top;
     /** The rows that the query needs because it sorts them and takes the first ones; null if it needs all. */
     FirstRows.Of first;
-    /** What the query sees of the order of the rows. */
+    /** How the query depends on the order of the rows. */
     public RowOrder order = RowOrder.SEEN;
     /** Whether the columns already have the types that Spark will read; false if Spark will still prune fields of structs. */
     boolean hasTypesOfPlan = true;
@@ -98,8 +98,8 @@ public final class Scan {
     private IcebergFiles iceberg;
 
     /**
-     * A possible filter on a scan. Rows with a {@code column} that is not among the values of {@code key} do not change the result of
-     * the query.
+     * A possible filter on a scan: rows whose {@code column} is not among the values of {@code key} do not change the result of the
+     * query.
      *
      * @param column a column of the scan
      * @param small the small side of a join, a plan that can be executed before the query
@@ -130,16 +130,16 @@ public final class Scan {
     }
 
     /**
-     * Returns the scan if a plan is a relation, or a filter right above a relation. Null for any other plan. {@code required} are
-     * the columns that the query needs (null: all).
+     * Returns the scan of a plan that is a relation, or a filter right above a relation; null for any other plan. {@code required}
+     * are the columns that the query needs (null: all).
      */
     public static Scan of(LogicalPlan plan, AttributeSet required) {
         return of(plan, required, null, List.of());
     }
 
     /**
-     * Returns the scan below an aggregation. Null unless there are only projections in between, and a filter right above the
-     * relation.
+     * Returns the scan below an aggregation. Null unless there are only projections and one filter in between, the filter right
+     * above the relation.
      */
     public static Scan below(Aggregate aggregate) {
         List<Project> projections = new ArrayList<>();
@@ -161,8 +161,8 @@ public final class Scan {
     }
 
     /**
-     * Returns whether a plan is a relation that may be narrowed. A relation may be narrowed if it is a table of files in the
-     * session's catalog, or an Iceberg table, and not narrowed already.
+     * Returns whether a plan is a relation that may be narrowed: a table of files in the session's catalog, or an Iceberg table,
+     * that is not narrowed already.
      */
     public static boolean isIndexable(LogicalPlan plan) {
         return plan instanceof HiveTableRelation hive && isOfSessionCatalog(hive.tableMeta())
@@ -175,10 +175,7 @@ public final class Scan {
                 || IcebergTables.isTable(plan);
     }
 
-    /**
-     * Returns whether a plan that is not optimized yet {@link #isIndexable}, or will be when it is optimized, like the scan of a
-     * Delta table.
-     */
+    /** Returns whether a plan {@link #isIndexable}, or will be once it is optimized, like the scan of a Delta table. */
     static boolean mayBeIndexable(LogicalPlan plan) {
         return isIndexable(plan)
                 || plan instanceof LogicalRelation relation
@@ -189,8 +186,8 @@ public final class Scan {
     }
 
     /**
-     * Returns whether Spark lists the files in folders. A stream's output is different: only the files that the log of the stream
-     * names belong to it.
+     * Returns whether Spark lists the files in folders. For the output of a stream it does not: only the files that the stream's
+     * log names belong to it.
      */
     private static boolean isListing(FileIndex location) {
         return location instanceof CatalogFileIndex || Listing.isListed(location);
@@ -198,7 +195,7 @@ public final class Scan {
 
     /**
      * Returns whether a table belongs to the session's catalog, the only one with indexes. Other catalogs may describe their tables
-     * like Spark's.
+     * in the same way.
      */
     private static boolean isOfSessionCatalog(CatalogTable table) {
         scala.Option<String> catalog = table.identifier().catalog();
@@ -206,8 +203,8 @@ public final class Scan {
     }
 
     /**
-     * Returns whether the query needs a hidden column such as {@code _metadata}. Such a column tells the file of a row and the
-     * position of the row in its file.
+     * Returns whether the query needs a hidden column such as {@code _metadata}, which has the file of a row and its position
+     * there.
      */
     public boolean asksForFiles() {
         return columns.stream().anyMatch(column -> column.metadata().contains("__metadata_col"));
@@ -218,7 +215,7 @@ public final class Scan {
         return conjuncts.isEmpty() && aggregate == null && runtimeFilters.isEmpty();
     }
 
-    /** Returns whether an index may help. A condition must test a column that may be indexed, or the scan must be aggregated. */
+    /** Returns whether an index may help: a condition tests a column that may be indexed, or the scan is aggregated. */
     public boolean mayUseIndexes() {
         Stream<Attribute> tested = conjuncts.stream().flatMap(conjunct -> Scala.list(conjunct.references().toSeq()).stream());
         Stream<Attribute> filtered = runtimeFilters.stream().map(RuntimeFilter::column);
@@ -226,8 +223,8 @@ public final class Scan {
     }
 
     /**
-     * Returns the code of the reason for which Python has left a scan like this one alone. Null if Python has to be asked. The
-     * files are listed only if there is a verdict.
+     * Returns the code of the reason for which Python has left a scan like this one alone; null if Python has to be asked. The
+     * files are listed only if there is a verdict to check.
      */
     public String verdict() {
         TableIdentifier name = table.identifier();
@@ -236,12 +233,12 @@ public final class Scan {
     }
 
     /**
-     * Adds the verdict that the scan is left alone. It holds for the table under any condition if {@code anyCondition}, else
-     * under the scan's own condition only. If Spark has not listed all files, only the files of the scan's partitions are known,
-     * so the verdict always holds under the scan's own condition only.
+     * Adds the verdict that the scan is left alone: for the table under any condition if {@code anyCondition}, else under the
+     * scan's own condition only. If Spark has not listed all files, only the files of the scan's partitions are known, and the
+     * verdict holds under the scan's own condition only.
      *
      * @param version {@link Verdicts#version} when Python was asked
-     * @param prices the version of the prices that Python has decided by
+     * @param prices the version of the prices that the decision is based on
      */
     void addVerdict(String reason, boolean anyCondition, long version, long prices) {
         if (!isListedBySpark() && !isListed() && iceberg == null) return;
@@ -250,8 +247,8 @@ public final class Scan {
     }
 
     /**
-     * Returns all that a verdict on this scan depends on besides the files, by name or as a hash. If two scans have the same hash,
-     * both are left alone, which is never wrong.
+     * Returns everything but the files that a verdict on this scan depends on, by name or as a hash. If two scans have the same
+     * hash, both are left alone, which is never wrong.
      */
     private List<Object> verdictKey(boolean anyCondition) {
         List<Object> key = new ArrayList<>();
@@ -273,8 +270,8 @@ public final class Scan {
     }
 
     /**
-     * Has the application observe this scan. This thread must be planning its query. {@code keySets} and {@code expressions} are
-     * those of an aggregation that keys answer; otherwise null and none.
+     * Has the application observe this scan, in the thread that plans the query. If keys answer the aggregation, {@code keySets}
+     * and {@code expressions} are those of the aggregation; otherwise null and none.
      */
     public void observeFor(Application application, List<List<String>> keySets, List<Expression> expressions) {
         if (!isOfSessionCatalog(table)) return; // advice names tables without their catalogs
@@ -283,7 +280,7 @@ public final class Scan {
         observation = application.observe(table, all().get(0), dataConjuncts(), dataColumns(keySets), possibleKeys(expressions), bytes(), read);
     }
 
-    /** Returns expressions in the conditions and the aggregation that could be keys. */
+    /** Returns the expressions in the conditions and the aggregation that could be keys. */
     private List<KeyExpressions.Key> possibleKeys(List<Expression> aggregation) {
         List<Expression> used = new ArrayList<>(dataConjuncts());
         used.addAll(aggregation);
@@ -298,14 +295,14 @@ public final class Scan {
         return keySets.stream().map(keys -> keys.stream().filter(key -> !partitionColumns.contains(key)).toList()).toList();
     }
 
-    /** Takes only the groups that a limit needs, if {@code limited} is about this scan's aggregation. */
+    /** Restricts the aggregation to the groups that a limit needs, if {@code limited} is about this scan's aggregation. */
     public void takeGroups(TopGroups.Of limited) {
         if (limited != null && limited.aggregate() == aggregate) top = limited.groups();
     }
 
     /**
-     * Takes only the rows that a sort and a limit need, if {@code needed} is about this scan's relation, and the query does not
-     * see the order of its rows.
+     * Restricts the scan to the rows that a sort and a limit need, if {@code needed} is about this scan's relation, and the query
+     * does not depend on the order of the scan's rows.
      */
     public void takeFirstRows(FirstRows.Of needed) {
         if (needed.relation() == relation && order == RowOrder.UNSEEN) first = needed;
@@ -323,7 +320,7 @@ public final class Scan {
                 .noneMatch(column -> partitionColumns.contains(column.name()))).toList();
     }
 
-    /** Returns the bytes of the files that Spark would read. The result is -1 if Spark cannot tell without a listing. */
+    /** Returns the bytes of the files that Spark would read; -1 if they are unknown without a listing. */
     long bytes() {
         if (isListedBySpark()) return files().location().sizeInBytes();
         scala.math.BigInt size = relation.stats().sizeInBytes();
@@ -336,10 +333,10 @@ public final class Scan {
     }
 
     /**
-     * Sets the keys of indexes that are expressions. Of these, {@link #keys} are those that occur in the query, and those that tests
-     * of columns, or runtime filters, imply.
+     * Sets the keys of indexes that are expressions. {@link #keys} are those of them that occur in the query, or that tests of
+     * columns or runtime filters imply.
      *
-     * @param indexed the names of columns with an index of their own, in lower case; tests of these imply nothing
+     * @param indexed the names of columns with an index of their own, in lower case; their tests imply nothing
      */
     void setKeys(List<KeyExpressions.Key> known, Set<String> indexed) {
         List<Expression> expressions = new ArrayList<>(conjuncts);
@@ -354,7 +351,7 @@ public final class Scan {
         keys = List.copyOf(used);
     }
 
-    /** Returns the keys of indexes that are expressions, as far as they occur in the query or are implied. */
+    /** Returns the keys of indexes, as expressions, that occur in the query or are implied by it. */
     List<KeyExpressions.Key> keys() {
         return keys;
     }
@@ -366,7 +363,7 @@ public final class Scan {
         return columns;
     }
 
-    /** Returns conjuncts over the columns of {@link #allWithKeys}. */
+    /** Returns conjuncts rewritten over the columns of {@link #allWithKeys}. */
     ImpliedKeys overKeys(List<Expression> conjuncts) {
         List<Expression> replaced = conjuncts.stream().map(conjunct -> KeyExpressions.replacedInConjunct(conjunct, occurring)).toList();
         return ImpliedKeys.of(replaced, implying, occurring);
@@ -397,10 +394,7 @@ public final class Scan {
         return names;
     }
 
-    /**
-     * Returns the files that Spark would read for this scan. The files are listed only once for a scan. Null if Spark does not
-     * list the files.
-     */
+    /** Returns the files that Spark would read for this scan; null if Spark does not list the files. They are listed only once. */
     Listing listing() {
         if (listing == null && iceberg != null) listing = iceberg.listing(needsPartitions());
         if (listing == null && files() != null) {
@@ -411,16 +405,16 @@ public final class Scan {
     }
 
     /**
-     * Returns the deleted rows of some files, as JSON for Python. The table is a Delta or Iceberg table; {@code numbers} are the
-     * files' numbers in the {@link #listing}.
+     * Returns the deleted rows of some files of a Delta or Iceberg table, as JSON for Python. {@code numbers} are the files'
+     * numbers in the {@link #listing}.
      */
     StringBuilder deleted(List<Integer> numbers) {
         return iceberg != null ? iceberg.deleted(numbers) : DeltaFiles.deleted(files().location(), numbers);
     }
 
     /**
-     * Returns a version of the files that Spark would read. Two versions under the same conditions differ if the files differ.
-     * Null if Spark does not list the files.
+     * Returns a version of the files that Spark would read; null if Spark does not list the files. Under the same conditions,
+     * versions of different files differ.
      */
     String versionOfFiles() {
         if (iceberg != null) return iceberg.version();
@@ -432,21 +426,21 @@ public final class Scan {
         return files() != null && DeltaFiles.isPrepared(files().location());
     }
 
-    /** Returns the description of the table for Python. It includes the facts of the table's log, if there is a log. */
+    /** Returns the description of the table for Python, with the facts of the table's log if there is one. */
     CatalogTable described() {
         if (described == null && iceberg != null) described = iceberg.described(table);
         if (described == null) described = isOfDelta() ? DeltaFiles.described(table, files().location()) : table;
         return described;
     }
 
-    /** Returns the files that Iceberg plans for the scan. Null for other tables, and before {@link #isOfUnknownLake} is called. */
+    /** Returns the files that Iceberg plans for the scan; null for other tables, and before {@link #isOfUnknownLake} is called. */
     IcebergFiles iceberg() {
         return iceberg;
     }
 
     /**
-     * Returns whether the table is of an unsupported version of Delta or Iceberg, and, if so, reports the scan as left alone.
-     * Otherwise the facts of the table's log are read.
+     * Reads the facts of the log of a Delta or Iceberg table. Returns whether its version is unsupported; the scan is then reported
+     * as left alone.
      */
     public boolean isOfUnknownLake() {
         try {
@@ -483,8 +477,7 @@ public final class Scan {
     }
 
     /**
-     * Returns whether Spark also lists the files when it plans the query. Spark does if the query's conditions restrict the
-     * partitions.
+     * Returns whether the query's conditions restrict the partitions, so that Spark also lists the files when it plans the query.
      */
     private boolean isPrunedBySpark() {
         return !partitionFiltersOfSpark().isEmpty();
@@ -499,9 +492,9 @@ public final class Scan {
     }
 
     /**
-     * Returns the size of the largest splits of Spark's own scan. This size determines the order of the rows. Returns 0 if the
-     * order depends on something else, if Spark reads files of other partitions than those of the listing, or if the query
-     * depends on the partitions of the scan, which only Spark's reader has.
+     * Returns the size of the largest splits of Spark's own scan, which determines the order of the rows. Returns 0 if the order
+     * depends on something else, if Spark reads other partitions than those listed here, or if the query depends on the partitions
+     * of the scan, which only Spark's reader has.
      */
     long splitBytes() {
         if (order == RowOrder.PARTITIONS || listing() == null || files() == null || isOfDelta()) return 0;
@@ -515,8 +508,8 @@ public final class Scan {
     }
 
     /**
-     * Returns whether the files must be listed by partition. They must be if there is an aggregation and it, or a condition on
-     * rows, uses partition columns.
+     * Returns whether the files must be listed by partition: partition columns occur in the aggregation, or under an aggregation in
+     * a condition on rows.
      */
     private boolean needsPartitions() {
         if (aggregate == null) return false;
@@ -526,14 +519,14 @@ public final class Scan {
         return Stream.concat(all().stream().filter(aggregated::contains), tested).anyMatch(column -> names.contains(column.name()));
     }
 
-    /** Returns the conjuncts that may be false for rows of the listed files. Delta has listed the files by the other conjuncts. */
+    /** Returns the conjuncts that may be false for rows of the listed files. Delta has applied the other ones to the files. */
     List<Expression> conjunctsOfRows() {
         if (!isOfDelta()) return conjuncts;
         return conjuncts.stream().filter(conjunct -> !(Conditions.isOver(conjunct, partitionColumns())
                 && DeltaFiles.arePreparedBy(files().location(), conjunct))).toList();
     }
 
-    /** Returns a condition with the table's column names. A query may write them in another case. */
+    /** Returns a condition with the table's column names, which a query may write in another case. */
     private Expression named(Expression condition) {
         return (Expression) condition.transform(Scala.replacing(node -> {
             if (!(node instanceof Attribute used)) return null;

@@ -9,14 +9,13 @@ import org.apache.spark.sql.catalyst.expressions.In;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 
 /**
- * The shape of a scan: what is planned for it, without the values of literals. Scans of the same shape take about as long to
- * plan.
+ * The shape of a scan: what is planned for it, without the values of literals. Scans of the same shape take about as long to plan.
  *
  * @param table the name of the table
  * @param version a hash of the table's definition
  * @param text a hash of the scan's conditions, and of the aggregation above it
  * @param limited whether a limit takes the first rows or groups
- * @param filters how many runtime filters there may be
+ * @param filters the number of possible runtime filters
  * @param settings the version of the session's settings
  */
 record Shape(String table, int version, int text, boolean limited, int filters, String settings) {
