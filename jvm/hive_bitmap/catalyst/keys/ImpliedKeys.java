@@ -36,15 +36,16 @@ import org.apache.spark.sql.catalyst.expressions.StartsWith;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * A condition in which tests of keys replace tests of the columns that the keys are computed from. The test of a key is equal to
- * that of its column, or it only follows from it. Then it is TRUE for all rows for which the other is, and perhaps for more.
+ * A condition in which tests of columns are replaced by tests of keys that are computed from the columns. The test of a key is
+ * either equivalent to that of its column, or only implied by it: then it is TRUE for all rows for which the test of the column is
+ * TRUE, and perhaps for more.
  */
 public final class ImpliedKeys {
     private static final int MAX_DEPTH = 200;
 
     /** The condition, with tests of keys. */
     public final List<Expression> conjuncts = new ArrayList<>();
-    /** The tests in the condition that only follow from those that they replace, by identity. None is below a NOT. */
+    /** The tests in the condition that are only implied, by identity. None of them is below a NOT. */
     public final Set<Expression> implied = Collections.newSetFromMap(new IdentityHashMap<>());
     /** The keys that replace columns. */
     public final Set<Key> keys = new LinkedHashSet<>();
@@ -54,7 +55,7 @@ public final class ImpliedKeys {
     private ImpliedKeys() {}
 
     /**
-     * Replaces tests of columns.
+     * Replaces tests of columns in conjuncts.
      *
      * @param known the keys that may replace their columns, each of a single column
      * @param preferred keys that the query needs in any case
@@ -81,8 +82,8 @@ public final class ImpliedKeys {
     }
 
     /**
-     * Returns a test whether a column is NULL, which Spark adds to each comparison, over a key. The key is one that replaces the
-     * column elsewhere, or any key if the query does not test the column elsewhere.
+     * Rewrites a NULL test of a column, which Spark adds to each comparison, as one of a key: a key that replaces the column
+     * elsewhere, or any key if the query does not test the column elsewhere.
      */
     private Expression replacedNullTest(IsNotNull test, Set<Key> used, List<Expression> others) {
         if (!(test.child() instanceof Attribute tested)) return test;
@@ -97,8 +98,8 @@ public final class ImpliedKeys {
     }
 
     /**
-     * Orders keys of a column. A key that decides all tests of the column comes first, the coarsest of several. After these come
-     * the others, the finest first.
+     * Orders keys of a column by preference. Keys whose tests are equivalent to all tests of the column come first, the coarsest
+     * first. The others follow, the finest first.
      */
     private static List<Key> inOrder(List<Key> keys, List<Expression> tests, Collection<Key> preferred) {
         Set<Key> deciding = new HashSet<>();
@@ -169,12 +170,12 @@ public final class ImpliedKeys {
         return null;
     }
 
-    /** Returns whether an expression is a literal of the type of a column, other than NULL. */
+    /** Returns whether an expression is a literal of a column's type, other than NULL. */
     private static boolean isValue(Expression expression, Attribute column) {
         return expression instanceof Literal literal && literal.value() != null && literal.dataType().equals(column.dataType());
     }
 
-    /** Returns the comparison that is TRUE where this one is FALSE, and NULL where it is NULL; null if there is none. */
+    /** Returns the comparison that is TRUE where this one is FALSE, and NULL where this one is NULL; null if there is none. */
     private static Expression inverse(Expression condition) {
         if (!(condition instanceof BinaryComparison comparison)) return null;
         if (comparison instanceof LessThan) return new GreaterThanOrEqual(comparison.left(), comparison.right());
@@ -185,13 +186,14 @@ public final class ImpliedKeys {
     }
 
     /**
-     * What a test of a column says about a key.
+     * A test of a key that follows from the test of its column.
      *
-     * @param condition a test of the key
-     * @param isEqual whether it is TRUE, FALSE and NULL for the same rows, not only TRUE where the test of the column is
+     * @param condition the test of the key
+     * @param isEqual whether it is TRUE, FALSE and NULL for the same rows; otherwise it is only TRUE where the test of the column
+     *     is
      */
     private record Consequence(Expression condition, boolean isEqual) {
-        /** Returns what a test says about a key; null if nothing. */
+        /** Returns the test of a key that follows from a test of its column; null if none does. */
         static Consequence of(Expression test, Key key) {
             if (test instanceof IsNull) return key.isNullWith(key.tested()) ? new Consequence(new IsNull(key.column()), true) : null;
             if (test instanceof IsNotNull) return key.isNullWith(key.tested()) ? new Consequence(new IsNotNull(key.column()), true) : null;
@@ -219,7 +221,7 @@ public final class ImpliedKeys {
         }
 
         private static Consequence ordered(boolean isLess, boolean includes, Object value, Literal literal, Key key) {
-            // `c < v` and `c >= v` part the values before v from v itself, `c <= v` and `c > v` v from those after it
+            // `c < v` and `c >= v` separate v from the values before it, `c <= v` and `c > v` from those after it
             boolean isEqual = isLess == includes ? key.function().isLast(value) : key.function().isFirst(value);
             if (isLess) {
                 Expression test = isEqual && !includes ? new LessThan(key.column(), literal) : new LessThanOrEqual(key.column(), literal);

@@ -52,10 +52,10 @@ import scala.runtime.AbstractFunction0;
 
 /**
  * Keys of indexes that are expressions over columns. Their values are stored, so they must be the same in each build and each
- * query: their functions are those of {@link StoredFunctions}.
+ * query: they consist of {@link StoredFunctions}.
  *
  * <p>A key is resolved under the settings that its index records, and compared with expressions of queries in canonical form. An
- * expression of a query carries its own time zone and modes, so it is equal only if these are.
+ * expression has its own time zone and modes, so it equals a key only if these are equal.
  */
 public final class KeyExpressions {
     public static final String ANSI = "spark.sql.ansi.enabled";
@@ -72,17 +72,17 @@ public final class KeyExpressions {
             "spark.sql.timestampType", "TIMESTAMP_LTZ");
     private static final int MAX_RESOLVED = 1000;
     private static final Map<List<Object>, Resolved> RESOLVED = new ConcurrentHashMap<>(); // by session, key, and columns
-    private static final String RESERVED = "hive_bitmap"; // what the names of keys begin with, and no column that they are of
+    private static final String RESERVED = "hive_bitmap"; // the beginning of the names of keys, but of no column in them
 
     private static final String REASON = "hive_bitmap reason"; // a column that is NULL in rows of base files, as in computing.py
 
     private KeyExpressions() {}
 
     /**
-     * A key of an index that a query uses.
+     * A key of an index that a query may use.
      *
      * @param value the expression over the columns of the relation, in canonical form
-     * @param column stands for the expression; its name is the key's
+     * @param column a column that stands for the expression, with the name of the key
      * @param source the expression as it was resolved
      * @param function the expression as a function of its column; null if it has several columns
      */
@@ -96,13 +96,13 @@ public final class KeyExpressions {
             return Scala.list(source.references().toSeq()).get(0);
         }
 
-        /** Returns whether the value is NULL exactly if its only column is NULL. */
+        /** Returns whether the key is NULL exactly where its only column is NULL. */
         boolean isNullWith(Attribute tested) {
             return source.references().size() == 1 && source.references().contains(tested) && !StoredFunctions.hasHash(source);
         }
     }
 
-    /** An expression that was resolved over columns, which has taken Spark's optimizer. */
+    /** An expression that was resolved over columns. Spark's optimizer has taken a while for it, so it is cached. */
     private record Resolved(Expression expression, List<Attribute> columns, KeyFunction function) {
         /** Returns the expression over other columns, of the same names and types in the same order. */
         Expression over(List<Attribute> others) {
@@ -116,7 +116,7 @@ public final class KeyExpressions {
         }
     }
 
-    /** A key that this session resolves to another expression than the index holds, or not at all. */
+    /** Thrown for a key that this session resolves to another expression than that of the index, or not at all. */
     public static final class NotServed extends RuntimeException {
         NotServed(String reason) {
             super(reason, null, false, false);
@@ -131,7 +131,7 @@ public final class KeyExpressions {
     }
 
     /**
-     * Resolves the text of a key over columns, as Spark's optimizer leaves it. Throws NotServed if it cannot be a key.
+     * Resolves the text of a key over columns, and lets Spark's optimizer simplify it. Throws NotServed if it cannot be a key.
      *
      * @param settings the settings under which it is resolved, by name
      */
@@ -139,7 +139,7 @@ public final class KeyExpressions {
         return resolved(session, parser -> parser.parseExpression(sql), settings, columns);
     }
 
-    /** Makes an expression that is not resolved; it may throw what Spark throws for one that it does not understand. */
+    /** Makes an unresolved expression. It may throw the errors of Spark for one that Spark does not understand. */
     @FunctionalInterface
     interface Parsing {
         Expression by(ParserInterface parser) throws Exception;
@@ -194,7 +194,7 @@ public final class KeyExpressions {
         return normalized;
     }
 
-    /** Calls Spark. Throws NotServed, with the first line of Spark's message, if Spark does not understand an expression. */
+    /** Calls Spark. If Spark does not understand an expression, throws NotServed with the first line of Spark's message. */
     static Expression refusedIfUnknown(Callable<Expression> call) {
         try {
             return call.call();
@@ -209,7 +209,7 @@ public final class KeyExpressions {
         return own.isDefined() && own.get().equals(zone);
     }
 
-    /** Requires that each name in the text of a key is that of a column or of Spark's own functions. Throws NotServed. */
+    /** Requires that each name in the text of a key is a column or one of Spark's own functions. Throws NotServed. */
     private static void requireNames(Expression parsed, List<Attribute> columns) {
         if (parsed instanceof UnresolvedAttribute named) {
             List<String> parts = Scala.list(named.nameParts());
@@ -224,7 +224,7 @@ public final class KeyExpressions {
         for (Expression child : Scala.list(parsed.children())) requireNames(child, columns);
     }
 
-    /** Returns the SQL text of a key, with columns named as in the table and without its name. */
+    /** Returns the SQL text of a key, with the table's column names, and without the key's own name. */
     static String canonical(Expression resolved) {
         return Expressions.sql((Expression) resolved.transform(Scala.replacing(node -> node instanceof AttributeReference column
                 ? column.withQualifier(Scala.seq(List.<String>of())) : null)));
@@ -239,7 +239,7 @@ public final class KeyExpressions {
         throw (E) error;
     }
 
-    /** Returns an expression whose casts that cannot fail have the same mode, since they have the same value in all modes. */
+    /** Gives all casts in an expression that cannot fail the same mode, since they have the same value in all modes. */
     static Expression normalized(Expression expression) {
         return (Expression) expression.transformUp(Scala.replacing(node -> node instanceof Cast cast && StoredFunctions.cannotFail(cast) && cast.evalMode() != EvalMode.LEGACY()
                 ? new Cast(cast.child(), cast.dataType(), cast.timeZoneId(), EvalMode.LEGACY()) : null));
@@ -273,8 +273,8 @@ public final class KeyExpressions {
     }
 
     /**
-     * Requires that the text of a key means in this session what it meant where the index was created. It may not: the settings of
-     * sessions decide which of two functions a name is. Throws NotServed.
+     * Requires that the text of a key means in this session what it meant where the index was created. It may differ, because
+     * settings of a session decide to which of two functions a name refers. Throws NotServed.
      */
     private static void requireSame(Expression resolved, JsonNode described) {
         String now = canonical(resolved);
@@ -284,7 +284,7 @@ public final class KeyExpressions {
         }
     }
 
-    /** Returns in what a session's settings differ from those of a key; "" if they are the same. */
+    /** Returns how a session's settings differ from those of a key; "" if they are the same. */
     public static String difference(SparkSession session, JsonNode described) {
         SQLConf conf = confOf(session);
         List<String> differences = new ArrayList<>();
@@ -306,9 +306,9 @@ public final class KeyExpressions {
     }
 
     /**
-     * Returns the keys that may stand for expressions of an aggregation. Rows of files that an index does not cover are grouped by
-     * keys, so their values are computed for each row. A key that fails for some values serves only where the aggregation, too,
-     * computes it for each row: {@code CASE WHEN n < 100 THEN CAST(n AS TINYINT) END} does not.
+     * Returns the keys that may replace expressions of an aggregation. Rows of files that an index does not cover are grouped by
+     * the keys, so the keys are computed for each of these rows. A key that fails for some values may replace only an expression
+     * that the aggregation, too, computes for each row: not that in {@code CASE WHEN n < 100 THEN CAST(n AS TINYINT) END}.
      */
     public static List<Key> computedAlways(Aggregate aggregate, UnaryOperator<Expression> inScan, List<Key> keys) {
         List<Expression> computed = new ArrayList<>();
@@ -322,7 +322,7 @@ public final class KeyExpressions {
         return keys.stream().filter(key -> !StoredFunctions.canFail(key.source()) || computed.stream().anyMatch(root -> isComputed(root, key))).toList();
     }
 
-    /** Returns whether an expression computes a key first of all, for each row and outside of {@code TryEval}. */
+    /** Returns whether an expression computes a key before anything else, for each row, and outside of {@code TryEval}. */
     private static boolean isComputed(Expression expression, Key key) {
         if (normalized(expression).canonicalized().equals(key.value())) return true;
         if (expression instanceof TryEval) return false;
@@ -341,8 +341,8 @@ public final class KeyExpressions {
     }
 
     /**
-     * Replaces keys in a conjunct. A test whether a column is NULL becomes one of a key that is NULL for the same rows, so that
-     * its index alone tests what Spark adds to each comparison.
+     * Replaces keys in a conjunct. A NULL test of a column becomes one of a key that is NULL for the same rows, so that the key's
+     * index alone is enough for the NULL tests that Spark adds to comparisons.
      */
     public static Expression replacedInConjunct(Expression conjunct, List<Key> keys) {
         if (conjunct instanceof IsNotNull test && test.child() instanceof Attribute tested) {
@@ -352,8 +352,9 @@ public final class KeyExpressions {
     }
 
     /**
-     * Computes keys of rows. There are two columns for each key: one with its name, and one for whether the value could not be
-     * computed, which is NULL then. The columns with names like those of keys are passed on before these.
+     * Computes keys of rows. The result has two columns for each key: one with its name and value, and one that says whether
+     * computing it has failed; the value is then NULL. Before these, the result has the columns of the rows whose names begin like
+     * those of keys.
      *
      * @param keys the keys in JSON, as {@link #key} takes them
      */

@@ -24,17 +24,17 @@ import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * A key as a function of its only column: the values that Spark computes, and what the order of the column says about them.
+ * A key as a function of its only column: the values that Spark computes, and how they follow the order of the column.
  *
- * <p>In an index, a key is NULL exactly if the column is, unless it is a hash: a file with another row stays unindexed. So do
- * files with keys outside the years 1 to 9999. For that reason a function that overflows near the end of its type, such as
- * {@code trunc} of the first of all dates, keeps the order nevertheless.
+ * <p>In an index, a key other than a hash is NULL exactly where the column is NULL: a file with any other row stays unindexed.
+ * Files with keys outside the years 1 to 9999 stay unindexed, too. So a function keeps the order even if it overflows near the end
+ * of its type, like {@code trunc} of the first of all dates.
  *
- * <p>The order of a function of timestamps depends on a clock. Between two steps of the clock, local time goes on evenly, so a
- * key at the start of a unit that lies after the last step is the instant itself (or its day, or year), and these rise. Before
- * the first such unit, the key is that of the instant of the step. So the order is kept if at each step the key of the instant
- * before is not greater than the key of the step, and if the latter, where it is an instant, is not after the step. Both are
- * computed for all steps. Where the last step that fails is one of the past, the order holds for greater keys than any before.
+ * <p>The order of a function of timestamps depends on a clock. Between two steps of the clock, local time goes on evenly. So a key
+ * at the start of a unit that lies after the last step is the instant itself (or its day, or year), and these keys rise. Before the
+ * first such unit, the key is that of the instant of the step. So the order is kept if at each step the key of the instant before
+ * is not greater than the key of the step, and if the latter, where it is an instant, is not after the step. Both are computed for
+ * all steps. If the last step without this property is in the past, the order holds for keys that are greater than any key before.
  */
 final class KeyFunction {
     private static final int CYCLE = 400; // years after which the calendar, and so the rules of a clock, repeat
@@ -46,8 +46,8 @@ final class KeyFunction {
     private final Expression function; // over a row of the column
     private final DataType from;
     private final DataType to;
-    private final int characters; // of a prefix; else -1
-    /** How coarse the key is, for comparisons: a smaller number is that of a finer key. */
+    private final int characters; // the length of a prefix; -1 for any other function
+    /** How coarse the key is, for comparisons; smaller for a finer key. */
     final int coarseness;
     private boolean isOrdered;
     private Comparable<Object> unordered; // the order holds for keys greater than this; null if it holds for all
@@ -63,13 +63,13 @@ final class KeyFunction {
         if (clock != null) compareAtSteps(clock);
     }
 
-    /** Returns the function of a key; null if the key is not one of a single column. */
+    /** Returns the function of a key; null if the key has several columns. */
     static KeyFunction of(Expression source) {
         List<Attribute> columns = Scala.list(source.references().toSeq());
         return columns.size() == 1 ? new KeyFunction(source, columns.get(0)) : null;
     }
 
-    /** Returns the key of a value, as Spark holds both; null if there is none. */
+    /** Returns the key of a value; both are in Spark's internal form. Null if the key cannot be computed. */
     @SuppressWarnings("unchecked")
     Comparable<Object> of(Object value) {
         try {
@@ -79,7 +79,7 @@ final class KeyFunction {
         }
     }
 
-    /** Returns whether no smaller value has a greater key, and no greater value a smaller key. */
+    /** Returns whether smaller values have no greater key, and greater values no smaller key. */
     boolean isOrderedAt(Object value) {
         if (!isOrdered || !isUsual(value)) return false;
         Comparable<Object> key = of(value);
@@ -112,7 +112,7 @@ final class KeyFunction {
         return key != null && keyOfOther != null && key.compareTo(keyOfOther) < 0;
     }
 
-    /** Returns the value next to one of an integer type, a date or a timestamp; null if it has none. */
+    /** Returns the value next to another one, of an integer type, a date or a timestamp; null if there is none. */
     private Object neighbour(Object value, int distance) {
         long next = ((Number) value).longValue() + distance;
         if (distance > 0 == next < ((Number) value).longValue()) return null;
@@ -129,7 +129,10 @@ final class KeyFunction {
         return day > FIRST_DAY && day < LAST_DAY;
     }
 
-    /** Returns whether an expression is one of the listed functions of a column, of which each keeps the order between the steps of a clock. */
+    /**
+     * Returns whether an expression is one of the listed functions of a column. Each of them keeps the order between the steps of a
+     * clock.
+     */
     private static boolean keepsOrder(Expression source) {
         List<Expression> children = Scala.list(source.children());
         switch (StoredFunctions.name(source)) {
@@ -162,7 +165,7 @@ final class KeyFunction {
         return expression instanceof Cast cast && cast.child() instanceof Attribute column && type.isInstance(column.dataType());
     }
 
-    /** Returns the rules of the clock that a key depends on; null if there is none, or if it never steps. */
+    /** Returns the rules of the clock that a key depends on; null if it depends on none, or on one that never steps. */
     private static ZoneRules clock(Expression source) {
         for (Expression node : Scala.list(source.collect(Scala.replacing(node -> StoredFunctions.dependsOnZone(node) ? node : null)))) {
             ZoneId zone = DateTimeUtils.getZoneId(((TimeZoneAwareExpression) node).timeZoneId().get());

@@ -21,11 +21,14 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.Tuple2;
 
-/** Descriptions of expressions that are to be keys of new indexes. */
+/** Describes expressions that are to be keys of new indexes. */
 public final class NewKeys {
     private NewKeys() {}
 
-    /** Resolves an expression over columns under settings, and begins its description. Throws NotServed if it cannot be a key. */
+    /**
+     * Resolves an expression over columns under settings, and returns it with the beginning of its description. Throws NotServed if
+     * it cannot be a key.
+     */
     @FunctionalInterface
     private interface Resolver {
         Tuple2<Expression, ObjectNode> resolve(Map<String, String> settings, List<Attribute> columns);
@@ -46,8 +49,8 @@ public final class NewKeys {
     }
 
     /**
-     * Describes a Column with a name, as the other method does, and its name as {@code alias}. The SQL text must mean the same as the
-     * Column: the index keeps only the text.
+     * Describes a Column with a name, like the text of an expression, and adds its name as {@code alias}. The index keeps only the
+     * SQL text, so this must mean the same as the Column.
      */
     public static String described(SparkSession session, Column column, String schema) {
         return described(session, schema, (settings, columns) -> {
@@ -90,7 +93,7 @@ public final class NewKeys {
         }
     }
 
-    /** Returns those of the settings that an expression depends on, with the version of the time zone's rules. */
+    /** Returns the settings that an expression depends on, and the version of the time zone's rules. */
     private static Map<String, String> dependencies(Expression resolved, Map<String, String> settings) {
         Map<String, String> needed = new LinkedHashMap<>();
         if (resolved.exists(Scala.predicate(StoredFunctions::dependsOnAnsi))) needed.put(KeyExpressions.ANSI, settings.get(KeyExpressions.ANSI));

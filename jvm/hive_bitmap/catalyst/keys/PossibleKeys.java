@@ -14,7 +14,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.internal.SQLConf;
 
-/** The expressions of a query that could be keys of an index, for advice. */
+/** Finds the expressions of a query that could be keys of an index, for advice. */
 public final class PossibleKeys {
     private final Map<ExprId, Expression> byColumn = new LinkedHashMap<>();
     private final Set<ExprId> otherwise = new HashSet<>();
@@ -23,8 +23,8 @@ public final class PossibleKeys {
     private PossibleKeys() {}
 
     /**
-     * Returns for each column the expression by which a query uses the column, unless the query uses it in another way, too. The name
-     * of a key is the SQL text of its expression.
+     * Returns for each column the expression by which a query uses the column, unless the query also uses it in another way. The
+     * name of a key is the SQL text of its expression.
      *
      * @param used the expressions of the query
      */

@@ -23,9 +23,10 @@ import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 
 /**
- * The functions whose values an index may store. They are deterministic and depend on nothing but their arguments and, as noted, on
- * the session's time zone with the rules of the JVM's tzdata, or on ANSI mode. Of equal arguments, they have equal values in all
- * releases of a feature version of Spark. Apart from the hashes, which are never NULL, the value is NULL only if an argument is NULL.
+ * The functions whose values an index may store. They are deterministic, and have equal values for equal arguments in all releases
+ * of a feature version of Spark. Besides the arguments, some depend on the session's time zone, with the rules of the JVM's tzdata,
+ * or on ANSI mode ({@link #dependsOnZone}, {@link #dependsOnAnsi}). Apart from the hashes, which are never NULL, the value is NULL
+ * only if an argument is NULL.
  */
 final class StoredFunctions {
     private static final String PACKAGE = "org.apache.spark.sql.catalyst.expressions.";
@@ -63,7 +64,7 @@ final class StoredFunctions {
         return null;
     }
 
-    /** Returns whether an expression can be stored. It makes no text of a reason. */
+    /** Returns whether an expression can be stored, as {@link #refusal} does, but without the cost of a text. */
     static boolean canStore(Expression expression) {
         if (expression instanceof AttributeReference) return refusal(expression) == null;
         List<Expression> children = Scala.list(expression.children());
@@ -129,7 +130,7 @@ final class StoredFunctions {
         return !(node instanceof Cast cast) || cast.needsTimeZone();
     }
 
-    /** Returns whether a cast of this list has a value for each argument. */
+    /** Returns whether a cast among these functions has a value for each argument. */
     static boolean cannotFail(Cast cast) {
         DataType from = cast.child().dataType();
         DataType to = cast.dataType();
@@ -137,7 +138,7 @@ final class StoredFunctions {
         return isTime(from) && to instanceof DateType || from instanceof DateType && isTime(to) || isTime(from) && isTime(to);
     }
 
-    /** Returns whether an expression of this list fails for some values of its columns. */
+    /** Returns whether an expression of these functions fails for some values of its columns. */
     static boolean canFail(Expression expression) {
         return expression.exists(Scala.predicate(node -> node instanceof Cast cast
                 ? !cannotFail(cast) && cast.evalMode() != EvalMode.LEGACY() || isTime(cast.dataType())

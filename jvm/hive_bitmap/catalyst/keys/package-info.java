@@ -1,2 +1,2 @@
-/** Keys of indexes that are expressions over columns: their resolution, their values, and what tests of the columns imply for them. */
+/** Keys of indexes that are expressions over columns: how they are resolved, their values, and the tests of keys that tests of columns imply. */
 package hive_bitmap.catalyst.keys;

@@ -32,7 +32,7 @@ public final class CallbackPort {
         }
     }
 
-    /** A client that keeps its token when PySpark sets the port. py4j's own client loses the token then. */
+    /** A client that keeps its token when PySpark sets the port, unlike py4j's own client. */
     private static final class Client extends PythonClient {
         private final String token;
 

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.CurrentUserContext;
 
 /**
  * The identity that a thread works under. A pool thread inherits the identity of the thread that happened to start it, which may
- * have worked for another client of a server. So each task sets its caller explicitly.
+ * have worked for another client of a server, so each task sets its caller explicitly.
  *
  * @param user Hadoop's user, by which metastores and stores check permissions
  * @param name the user whom the Thrift Server has authenticated: {@code current_user()}, and the owner of created tables; null
@@ -37,7 +37,7 @@ public record Caller(UserGroupInformation user, String name, ClassLoader classes
         }
     }
 
-    /** Returns the name under which Python caches what this caller may see. */
+    /** Returns a name of the caller, under which Python caches what this caller may see. */
     public String who() {
         return user + "/" + (name == null ? "" : name);
     }

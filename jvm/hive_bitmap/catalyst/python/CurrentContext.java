@@ -8,7 +8,7 @@ import org.apache.spark.scheduler.SparkListenerApplicationEnd;
 
 /**
  * The SparkContext that the caches of this jar belong to. A program may stop Spark and start it again in one JVM, with another
- * metastore and other settings. The caches of one context must not be used in the next.
+ * metastore and other settings, so the caches of one context must not be used in the next.
  */
 public final class CurrentContext {
     private static final List<Runnable> AT_END = new CopyOnWriteArrayList<>();
@@ -16,7 +16,9 @@ public final class CurrentContext {
 
     private CurrentContext() {}
 
-    /** Adds an action to run whenever a SparkContext ends. Each class with a cache that depends on the context adds one. */
+    /**
+     * Registers an action to run whenever a SparkContext ends. Each class with a cache that depends on the context registers one.
+     */
     public static void atEnd(Runnable action) {
         AT_END.add(action);
     }

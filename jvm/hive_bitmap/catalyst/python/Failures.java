@@ -3,14 +3,14 @@ package hive_bitmap.catalyst.python;
 import java.nio.channels.ClosedByInterruptException;
 import org.apache.spark.sql.internal.SQLConf;
 
-/** Handles errors in the use of an index. The errors do not reach the user, because Spark can execute the plan without an index. */
+/** Handles errors in the use of an index. They do not reach the user, because Spark can execute the plan without an index. */
 public final class Failures {
     private static final String JOB_CANCELLED = "SPARK_JOB_CANCELLED";
 
     private Failures() {}
 
     /**
-     * Logs an error and lets the caller fall back to Spark's own plan. Throws the error if the session is strict, or if the query
+     * Logs an error, so that the caller falls back to Spark's own plan. Throws the error if the session is strict, or if the query
      * itself was cancelled.
      */
     public static void goOn(Throwable error) {

@@ -22,10 +22,10 @@ import org.slf4j.LoggerFactory;
 import py4j.ClientServer;
 
 /**
- * The Python process of a server, {@code python -m hive_bitmap.spark.catalyst.helper}. It answers if no Python has called {@link
- * PythonCalls#register} in this JVM. The process is started by the first query that could use an index, or the first index
- * statement. It connects by py4j over the loopback interface, and is restarted if it dies. While no process runs, plans are
- * Spark's own. The process ends with the JVM, when its standard input is closed.
+ * The Python process of a server, {@code python -m hive_bitmap.spark.catalyst.helper}. It answers in JVMs where no Python has
+ * called {@link PythonCalls#register}. The first query that could use an index, or the first index statement, starts it. It
+ * connects by py4j over the loopback interface, and is restarted if it dies. While it does not run, plans are Spark's own. It ends
+ * with the JVM, when its standard input is closed.
  */
 public final class Helper {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
@@ -55,9 +55,8 @@ public final class Helper {
     private Helper() {}
 
     /**
-     * Allows the process to be started on demand. This method is called when a session is made, if Spark is configured with the
-     * extension. The first such session is the application's own; when the process works for no caller, it works as the user of
-     * that session.
+     * Allows the process to be started on demand. If Spark is configured with the extension, this is called whenever a session is
+     * made. The first such session is the application's own: the process works as its user when it works for no caller.
      */
     public static void install() {
         synchronized (INSTANCE) {
@@ -77,24 +76,23 @@ public final class Helper {
         INSTANCE.wantFor(session);
     }
 
-    /** Waits until the process can answer, for at most {@code seconds}. Returns null if it can, else the reason. */
+    /** Waits at most {@code seconds} until the process can answer. Returns null if it can, else the reason why not. */
     public static String awaited(SparkSession session, long seconds) {
         return INSTANCE.await(session, seconds);
     }
 
-    /** Ends the process. Call it when another Python answers or indexes are switched off. */
+    /** Ends the process; to be called when another Python answers, or indexes are switched off. */
     public static void stop() {
         INSTANCE.end();
     }
 
-    /** Returns whether no Python answers, including a process that has just ended. */
+    /** Returns whether no Python answers. A process that has just ended does not answer, even if it is not yet detached. */
     public static boolean isPythonGone() {
         return PythonCalls.isAbsent() || PythonCalls.isServedByHelper() && hasDied();
     }
 
     /**
-     * Returns whether the process has ended. Waits a moment before it answers, because a process that lost its connections may be
-     * about to end.
+     * Returns whether the process has ended. Waits a moment, because a process that has lost its connections may be about to end.
      */
     private static boolean hasDied() {
         Process current;
@@ -186,8 +184,8 @@ public final class Helper {
     }
 
     /**
-     * Runs the process on behalf of a caller. Errors are only recorded, so that the supervisor goes on: nothing else would
-     * restart the process.
+     * Runs the process on behalf of a caller. Errors are only recorded, so that the supervisor, which alone can restart the
+     * process, goes on.
      */
     private void runAs(Caller caller, SparkContext served, int number) {
         try {
@@ -207,8 +205,8 @@ public final class Helper {
     }
 
     /**
-     * Starts the process and logs its output until it ends. The threads that serve the process inherit properties and session
-     * from this thread. So both are cleared: they belong to the client that happened to need the process first.
+     * Starts the process and logs its output until it ends. The threads that serve the process inherit the local properties and the
+     * session of this thread. Both are cleared, because they belong to the client that happened to need the process first.
      */
     private Void run(SparkContext served, int number) {
         served.setLocalProperties(new Properties());
@@ -295,7 +293,7 @@ public final class Helper {
         return lastLine;
     }
 
-    /** Returns the Python to run: the configured Python, else that of Spark's own Python programs. */
+    /** Returns the Python to run: the configured one, else that of Spark's own Python programs. */
     private static String program(SparkConf conf) {
         String[] names = {
             "spark.hive_bitmap.python", "hive_bitmap.python", "spark.pyspark.driver.python", "spark.pyspark.python"};
@@ -337,7 +335,7 @@ public final class Helper {
         return HexFormat.of().formatHex(bytes);
     }
 
-    /** The entry point of py4j, through which the process reaches this JVM. */
+    /** The entry point of py4j, by which the process reaches this JVM. */
     public static final class Attachment {
         private final SparkContext context;
         private final int number;
@@ -351,7 +349,7 @@ public final class Helper {
             return new JavaSparkContext(context);
         }
 
-        /** Attaches the process. The process calls this method when it is ready to answer. */
+        /** Attaches the process, which calls this method when it is ready to answer. */
         public void attach(BiFunction<Object, Object, Object> answers) {
             INSTANCE.attached(number, answers);
         }

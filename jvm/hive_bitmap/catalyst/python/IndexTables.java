@@ -9,16 +9,16 @@ import org.apache.spark.sql.catalyst.catalog.ExternalCatalog;
 import org.apache.spark.sql.classic.SparkSession;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** Checks whether the metastore may have index tables. Names and properties tell whether it is worth waiting for Python. */
+/** Checks by names and properties whether the metastore may have index tables, so that it is worth waiting for Python. */
 public final class IndexTables {
     private static final int AT_ONCE = 100; // tables fetched in one call
-    private static final String OURS = "hive_bitmap."; // prefix of properties of an index table, and of a table that names index tables (IN TABLE)
+    private static final String OURS = "hive_bitmap."; // prefix of properties of index tables, and of tables that point at index tables (IN TABLE)
 
     private IndexTables() {}
 
     /**
-     * Returns whether a table exists and may have an index, or is an index table. A table may have an index if there is an index
-     * table with the usual name, or if its properties name an index table. Calls the metastore.
+     * Returns whether a table exists and may have an index, or is an index table. It may have an index if an index table with the
+     * usual name exists, or if its properties name an index table. Calls the metastore.
      */
     public static boolean mayExist(SparkSession session, String database, String table) {
         ExternalCatalog catalog = session.sharedState().externalCatalog();
@@ -28,8 +28,8 @@ public final class IndexTables {
     }
 
     /**
-     * Returns whether a table of another catalog may have an index. It may if there is an index table with the usual name. Calls
-     * the metastore.
+     * Returns whether a table of another catalog may have an index: whether an index table with the usual name exists. Calls the
+     * metastore.
      */
     public static boolean mayExistOfAnother(SparkSession session, String database, String table) {
         ExternalCatalog catalog = session.sharedState().externalCatalog();
@@ -53,7 +53,7 @@ public final class IndexTables {
     }
 
     /**
-     * Returns whether any of these tables has properties of hive_bitmap. The tables are fetched in one call; if that fails for a
+     * Returns whether any of these tables has properties of hive_bitmap. The tables are fetched in one call, or if that fails for a
      * table that Spark cannot read, one by one.
      */
     private static boolean isAnyOurs(ExternalCatalog catalog, String database, List<String> tables) {
@@ -66,8 +66,8 @@ public final class IndexTables {
     }
 
     /**
-     * Returns whether a table exists and has properties of hive_bitmap. A table that Spark cannot read, as with a type that only
-     * Hive knows, has no index.
+     * Returns whether a table exists and has properties of hive_bitmap. A table that Spark cannot read, for example for a type that
+     * only Hive has, counts as a table without such properties.
      */
     private static boolean isOurs(ExternalCatalog catalog, String database, String table) {
         try {
@@ -78,7 +78,7 @@ public final class IndexTables {
         }
     }
 
-    /** Returns whether the metastore has failed or lacks an object. Any other error is about the description of a table. */
+    /** Returns whether the metastore has failed or lacks an object. Any other error comes from the description of a table. */
     private static boolean isOfMetastore(Exception error) {
         return error instanceof AnalysisException;
     }

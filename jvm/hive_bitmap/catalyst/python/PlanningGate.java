@@ -14,8 +14,8 @@ import org.apache.spark.SparkContext;
 
 /**
  * Decides whether and how long a query waits for Python's plan. One Python process makes all plans, so only a few are made at a
- * time. A query waits {@code hive_bitmap.planning_seconds} for its plan; the seconds count less while Spark is busy. A shape of
- * queries whose plans were late is not planned again for a while: for a minute after the first late plan, then for twice as long
+ * time. A query waits {@code hive_bitmap.planning_seconds} for its plan; while Spark is busy, it waits longer. If plans of a shape
+ * of queries were late, the shape is not planned again for a while: for a minute after the first late plan, then for twice as long
  * each time, up to an hour.
  */
 public final class PlanningGate {
@@ -23,7 +23,7 @@ public final class PlanningGate {
     private static final double LONGEST_WAIT = 0.3; // seconds for a slot, if no job runs
     private static final double LONGEST_PLAN = 1; // seconds; caps what a late plan adds to the mean
     private static final double WEIGHT = 0.1; // weight of the last plan in the moving mean
-    private static final double STEP = 0.05; // seconds between two looks at the running jobs
+    private static final double STEP = 0.05; // seconds between two checks of the running jobs
     private static final double MOST_SLOWNESS = 10;
     private static final int MAX_SHAPES = 1_000;
     private static final long SECOND = 1_000_000_000L;
@@ -32,7 +32,7 @@ public final class PlanningGate {
     private static final long LONGEST_PAUSE = 3600 * SECOND;
     private static final Semaphore FREE = new Semaphore(SLOTS, true);
     private static final Map<Object, Late> LATE = new LinkedHashMap<>(16, 0.75f, true); // by shape
-    private static volatile double seconds = 0.05; // the moving mean of what a plan takes
+    private static volatile double seconds = 0.05; // the moving mean of the time of a plan
 
     static {
         CurrentContext.atEnd(PlanningGate::clear);
@@ -40,10 +40,10 @@ public final class PlanningGate {
 
     private PlanningGate() {}
 
-    /** How often the plans of a shape were late, and the {@code System.nanoTime()} before which it is not planned again. */
+    /** The number of late plans of a shape, and the {@code System.nanoTime()} before which the shape is not planned again. */
     private record Late(int times, long until) {}
 
-    /** Takes a slot; waits a moment if others are about to be released. Returns whether it has a slot. */
+    /** Takes a slot; returns whether it has got one. Waits a moment if a slot is likely to be released. */
     public static boolean enter(SparkContext context) throws InterruptedException {
         double wait = LONGEST_WAIT * slowness(context);
         if ((FREE.getQueueLength() + 1) * seconds / SLOTS > wait) return FREE.tryAcquire();
@@ -56,16 +56,16 @@ public final class PlanningGate {
         FREE.release();
     }
 
-    /** Returns whether many plans are being made. A plan may then be late for that reason alone. */
+    /** Returns whether many plans are being made, so that a plan may be late for this reason alone. */
     public static boolean isCrowded() {
         return FREE.availablePermits() <= SLOTS / 2;
     }
 
     /**
-     * Waits for a plan. Throws TimeoutException after {@code seconds}, or later while other jobs run: Spark's own scan would also
-     * have to wait for these jobs. With one job per core, a second counts as half a second. If Python hangs, the other jobs come
-     * to an end and time counts in full. The nanoseconds that Spark has spent on listing files for the plan, which {@code
-     * listing} returns, do not count: without an index Spark would list the files, too.
+     * Waits for a plan. Throws TimeoutException after {@code seconds}, or later in two cases. While other jobs run, time counts
+     * less, because Spark's own scan would also have to wait for them: with one job per core, a second counts as half a second. (If
+     * Python hangs, the other jobs come to an end, and time counts in full.) And the nanoseconds that Spark has spent on listing
+     * files for the plan ({@code listing}) do not count, because Spark lists them without an index, too.
      */
     public static <T> T await(Future<T> plan, SparkContext context, double seconds, LongSupplier listing)
             throws InterruptedException, ExecutionException, TimeoutException {
@@ -81,7 +81,7 @@ public final class PlanningGate {
         }
     }
 
-    /** Estimates how many times longer a job takes because it shares the cores with the jobs that run now. */
+    /** Estimates by what factor a job takes longer because it shares the cores with the running jobs. */
     private static double slowness(SparkContext context) {
         double jobsPerCore = context.dagScheduler().activeJobs().size() / (double) Math.max(context.defaultParallelism(), 1);
         return Math.min(1 + jobsPerCore, MOST_SLOWNESS);
@@ -96,8 +96,8 @@ public final class PlanningGate {
     }
 
     /**
-     * Records that a plan was late. Returns the seconds until a retry: few if it may have been late only because Python was
-     * {@code busy} with other queries.
+     * Records that a plan was late. Returns the seconds until a retry. These are few if the plan may have been late only because
+     * Python was {@code busy} with other queries.
      */
     public static double late(List<?> shape, boolean busy) {
         synchronized (LATE) {
@@ -118,8 +118,8 @@ public final class PlanningGate {
     }
 
     /**
-     * Records that a late plan was made after all, without a job that had to be cancelled. After the first late plan the shape
-     * may be planned again at once, because what planning reads is now in memory.
+     * Records that a late plan was completed, without a job that had to be cancelled. After the first late plan the shape may then
+     * be planned again at once, because the data that planning reads is now in memory.
      */
     public static void ended(List<?> shape) {
         synchronized (LATE) {
@@ -128,7 +128,7 @@ public final class PlanningGate {
         }
     }
 
-    /** Removes the records of late plans. Call it when another Python answers or the user has enabled indexes again. */
+    /** Removes the records of late plans; to be called when another Python answers, or the user has enabled indexes again. */
     static void clear() {
         synchronized (LATE) {
             LATE.clear();

@@ -19,11 +19,11 @@ import org.apache.spark.SparkContext;
 import org.apache.spark.sql.SparkSession;
 
 /**
- * Calls Python: the driver's own, or the process that {@code Helper} starts. Calls run in separate threads, so that a query waits
- * no longer than its settings allow. The queries that Python runs in these threads to answer are {@link SideQuery}s.
+ * Calls Python: the driver's own, or the process of {@link Helper}. Calls run in separate threads, so that a query waits no longer
+ * than its settings allow. The queries that Python runs in these threads are {@link SideQuery}s.
  */
 public final class PythonCalls {
-    private static final int MAX_CALLS = 64; // late plans wait for each other in these threads
+    private static final int MAX_CALLS = 64; // threads, in which late plans wait for each other
     private static final String EXECUTION_ID = "spark.sql.execution.id";
     private static final String JOB_GROUP = "spark.jobGroup.id";
     private static final String JOB_DESCRIPTION = "spark.job.description";
@@ -40,8 +40,8 @@ public final class PythonCalls {
     }
 
     /**
-     * The threads of one application. The threads end with the application: Hive keeps an embedded metastore for each thread,
-     * even if Spark opens another.
+     * The threads of one application. They end with the application, because Hive keeps an embedded metastore for each thread, even
+     * if Spark opens another one.
      */
     private record Threads(ExecutorService planning, ExecutorService unlimited) {
         Threads() {
@@ -69,8 +69,8 @@ public final class PythonCalls {
     }
 
     /**
-     * Lets the driver's own Python answer for DataFrames of {@code hive_bitmap.scan} only. Other queries and statements remain
-     * Spark's. If this Python answers already, nothing changes.
+     * Lets the driver's own Python answer only for DataFrames of {@code hive_bitmap.scan} and similar functions. Other queries and
+     * statements remain Spark's. If this Python answers already, nothing changes.
      */
     public static synchronized void registerForChosen(BiFunction<Object, Object, Object> answers) {
         if (python != null) return;
@@ -79,7 +79,7 @@ public final class PythonCalls {
         answererChanged();
     }
 
-    /** Forgets what was decided with another Python. */
+    /** Forgets the verdicts and late plans of another Python. */
     private static void answererChanged() {
         Verdicts.indexesChanged();
         PlanningGate.clear();
@@ -90,13 +90,13 @@ public final class PythonCalls {
         return chosenOnly;
     }
 
-    /** Lets the helper process answer if the driver's own Python does not. Null means that the process has ended. */
+    /** Lets the helper process answer if the driver's own Python does not; null if the process has ended. */
     static void attach(BiFunction<Object, Object, Object> answers) {
         helper = answers;
         answererChanged();
     }
 
-    /** Switches indexes off until {@link #register} is called. Plans are then Spark's own, and the helper is not started. */
+    /** Switches indexes off until {@link #register} is called: plans are Spark's own, and the helper is not started. */
     public static synchronized void unregister() {
         off = true;
         python = null;
@@ -138,13 +138,13 @@ public final class PythonCalls {
     /**
      * A call of Python for planning. Its jobs form a group, so that they can be cancelled without the query's jobs.
      *
-     * @param result what Python returns
+     * @param result the answer of Python
      * @param group the group of the jobs
      */
     public record Planning(Future<Object> result, SparkContext context, String group) {
         /**
-         * Cancels the jobs of the call, including future jobs. Its thread is not interrupted, because metastores and stores may
-         * not handle interrupts: Python goes on until it needs the next job.
+         * Cancels the jobs of the call, and its future jobs. Its thread is not interrupted, because metastores and stores may not
+         * handle interrupts: Python goes on until it needs the next job.
          */
         public void cancelJobs() {
             context.cancelJobGroupAndFutureJobs(group, "hive_bitmap does not wait for them any longer");
@@ -162,8 +162,8 @@ public final class PythonCalls {
     }
 
     /**
-     * Has Python decide on a question that no query waits for, without jobs of Spark. Such questions are dropped while many others
-     * are waiting.
+     * Has Python decide on a question that no query waits for, without jobs of Spark. The question is dropped if many others are
+     * waiting.
      */
     public static void planInBackground(SparkSession session, PythonRequest question) {
         if (!BACKGROUND.tryAcquire()) return;
@@ -178,7 +178,7 @@ public final class PythonCalls {
         }
     }
 
-    /** Calls Python for an index statement. Statements may take long, so they have an unlimited pool of threads. */
+    /** Calls Python for an index statement. Statements may take long, so their threads are not limited. */
     public static Future<Object> callStatement(SparkSession session, Object request) {
         return call(session, request, threads.unlimited, properties(session), () -> {});
     }
@@ -189,8 +189,8 @@ public final class PythonCalls {
     }
 
     /**
-     * Waits for the result of a call. Throws IllegalStateException if Python fails or takes longer than {@code seconds};
-     * {@code done} is the participle for the message, such as "counted".
+     * Waits for the result of a call. Throws IllegalStateException if Python fails or takes longer than {@code seconds}. {@code
+     * done} is the participle for the message, such as "counted".
      */
     public static Object result(Future<Object> call, double seconds, String done) {
         try {
@@ -227,8 +227,8 @@ public final class PythonCalls {
     }
 
     /**
-     * Has Python answer a request in this thread. Meanwhile {@code session} is the active session, and {@code properties} are the
-     * thread's local properties.
+     * Has Python answer a request in this thread. During the call, {@code session} is the active session, and {@code properties}
+     * are the thread's local properties.
      */
     private static Object answered(
             SparkSession session, Object request, BiFunction<Object, Object, Object> answers, Properties properties) {

@@ -23,16 +23,16 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.BooleanType;
 import scala.Option;
 
-/** A request to Python about a query. It has the methods that Python calls to answer it. */
+/** A request to Python about a query, with the methods that Python calls to answer it. */
 public abstract class PythonRequest {
     /**
-     * The version of the protocol between this jar and Python. It is the same as in hive_bitmap/spark/jvm_bridge.py.
-     * Raise both with each change that the other side does not understand. In a {@code Question} of another version, Python reads
-     * only {@code protocol} and the {@code database} and {@code table} of each of {@code scans}, and replies "leave alone".
+     * The version of the protocol between this jar and Python, as in hive_bitmap/spark/jvm_bridge.py. Raise both with each change
+     * that the other side does not understand. If the versions differ, Python reads only the {@code protocol} of a question, and
+     * the {@code database} and {@code table} of each of its {@code scans}, and replies "leave alone".
      */
     public static final int PROTOCOL = 16;
 
-    /** Hadoop's settings that determine what readers see. A program or a site file may set them outside the session. */
+    /** The settings of Hadoop that determine what readers see. A program or a site file may set them outside the session. */
     private static final List<String> OF_READERS = SettingEntries.ofReaders();
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final Versions<scala.collection.immutable.Map<String, String>> SETTINGS = new Versions<>(64);
@@ -49,12 +49,12 @@ public abstract class PythonRequest {
     /** Returns the content of the request as JSON. */
     public abstract String text();
 
-    /** Returns whether the answer is no longer waited for. */
+    /** Returns whether the query no longer waits for the answer. */
     public boolean isLate() {
         return false;
     }
 
-    /** Takes Python's answer. This method is not called if Python has failed. */
+    /** Takes Python's answer; not called if Python has failed. */
     protected void answered(Object answer) {}
 
     /** Returns an expression of a scan by its number in the request's JSON. */
@@ -62,31 +62,25 @@ public abstract class PythonRequest {
         throw new IllegalStateException("this request has no expressions");
     }
 
-    /**
-     * Returns the deleted rows of some files of a scan, as JSON. {@code numbers} are the numbers of the files in the scan's
-     * listing.
-     */
+    /** Returns the deleted rows of some files of a scan, as JSON. {@code numbers} are the files' numbers in the scan's listing. */
     protected StringBuilder deleted(int scan, List<Integer> numbers) {
         throw new IllegalStateException("this request has no listing");
     }
 
     /**
-     * Returns the deleted rows of some files; {@code numbers} is a JSON array of the files' numbers. The result is a
-     * StringBuilder, so that Python can fetch it in pieces.
+     * Returns the deleted rows of some files; {@code numbers} is a JSON array of the files' numbers. Python can fetch a
+     * StringBuilder in pieces.
      */
     public StringBuilder deleted(int scan, String numbers) throws JsonProcessingException {
         return deleted(scan, JSON.readValue(numbers, new TypeReference<List<Integer>>() {}));
     }
 
-    /**
-     * Returns the settings of the session that differ from their defaults, and the settings of Hadoop named in {@link
-     * #OF_READERS}.
-     */
+    /** Returns the settings of the session that differ from their defaults, and the settings of Hadoop in {@link #OF_READERS}. */
     public scala.collection.immutable.Map<String, String> settings() {
         return currentSettings();
     }
 
-    /** Returns the version of the settings, under which Python caches them. */
+    /** Returns the version of the settings, by which Python caches them. */
     public static String settingsVersion() {
         return SETTINGS.of(currentSettings());
     }

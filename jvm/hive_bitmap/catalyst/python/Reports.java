@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Collects the decisions on scans while this thread explains a query. Each decision is a JSON object. */
+/** Collects the decisions on scans, as JSON objects, while this thread explains a query. */
 public final class Reports {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
     private static final String LEFT_ALONE = "left alone"; // as in hive_bitmap/spark/catalyst/decision.py
@@ -29,18 +29,18 @@ public final class Reports {
         return WANTED.get() != null;
     }
 
-    /** Returns whether this thread plans a DataFrame again, only to explain it. */
+    /** Returns whether this thread plans a DataFrame again, just to explain it. */
     public static boolean areOfRepeatedPlan() {
         return REPEATED.get();
     }
 
-    /** Logs reports, and keeps them if this thread collects reports. */
+    /** Logs reports; also keeps them if this thread collects reports. */
     public static void add(List<String> reports) {
         reports.forEach(LOG::debug);
         if (areWanted()) WANTED.get().addAll(reports);
     }
 
-    /** Reports an error. If the same error is reported again, it is logged at debug level only. */
+    /** Reports an error. If it is the same as the last one, it is logged at debug level only. */
     public static void failed(Throwable error) {
         String detail = sentence(error);
         if (!detail.equals(lastFailure)) LOG.warn("indexes are not used, the query is Spark's own: {}", detail);
@@ -50,8 +50,8 @@ public final class Reports {
     }
 
     /**
-     * Returns a sentence about an error. For an error that Python raised it is the last line of the traceback, without the name
-     * of the error class if that class is one of hive_bitmap's own.
+     * Returns a sentence about an error. For an error from Python it is the last line of the traceback, without the name of the
+     * error class if that is one of hive_bitmap's own.
      */
     private static String sentence(Throwable error) {
         Throwable cause = error;
@@ -76,7 +76,7 @@ public final class Reports {
         if (areWanted()) WANTED.get().add(leftAlone("", "away", detail));
     }
 
-    /** Reports that planning took longer than {@code seconds}. Planning is tried again after {@code wait} seconds. */
+    /** Reports that planning took longer than {@code seconds}, and is tried again after {@code wait} seconds. */
     public static void late(double seconds, double wait) {
         String again = wait <= 0 ? "" : String.format("; it is tried again in %.0f s, or when a setting is changed", Math.ceil(wait));
         String detail = "planning took longer than " + seconds + " s" + again;
@@ -128,8 +128,7 @@ public final class Reports {
     }
 
     /**
-     * Plans a DataFrame for the first time and returns the reports of all its scans. The DataFrame is later executed by this
-     * plan.
+     * Plans a DataFrame for the first time and returns the reports of all its scans. The DataFrame will be executed by this plan.
      */
     public static List<String> ofFirstPlan(org.apache.spark.sql.classic.Dataset<?> frame) {
         return of(frame.queryExecution());

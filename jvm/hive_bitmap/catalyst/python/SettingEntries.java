@@ -21,20 +21,20 @@ import scala.Tuple2;
 import scala.runtime.AbstractFunction1;
 
 /**
- * Registers the settings of hive_bitmap as entries of Spark's configuration. So SET and {@code spark.conf.set} refuse invalid
- * values. Names, kinds and defaults are in hive_bitmap/core/planning/settings.json, which the jar has, too.
+ * Registers the settings of hive_bitmap as entries of Spark's configuration, so that SET and {@code spark.conf.set} refuse invalid
+ * values. Names, kinds and defaults are in hive_bitmap/core/planning/settings.json, which is also in the jar.
  */
 public final class SettingEntries {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
     private static final String OURS = "hive_bitmap.";
     private static final String SPARKS = "spark.";
-    private static final String STORES = OURS + "stores."; // Hadoop's names follow, which we do not check
+    private static final String STORES = OURS + "stores."; // the rest of such a name is Hadoop's and is not checked
     private static final List<String> STRATEGIES = List.of("index only", "rows", "blocks", "files", "full scan");
     private static final JsonNode RESOURCE = resource();
     private static final List<String> OF_SERVERS = texts("of_servers").stream().map(name -> SPARKS + OURS + name).toList();
-    private static final int NEAR = 3; // the most letters by which a misspelt word may differ from the right word
+    private static final int NEAR = 3; // the most letters in which a misspelt word may differ from the right word
 
-    /** Checks a value. Returns the words to put after "it takes"; null if the value is valid. */
+    /** Checks a value. Returns null if it is valid, else what a valid value is, for the message: the words after "it takes". */
     private interface Check {
         String problem(String value);
     }
@@ -110,8 +110,8 @@ public final class SettingEntries {
     }
 
     /**
-     * Returns why a name is not one of hive_bitmap's settings. The text suggests the name that may be meant. Null if it is the
-     * name of one, or of a setting of something else.
+     * Returns why a name is not one of hive_bitmap's settings, with a suggestion. Null if it is one, or if it does not look like
+     * one.
      */
     public static String problemOfName(String name) {
         String setting = name.startsWith(SPARKS + OURS) ? name.substring(SPARKS.length()) : name;
@@ -145,7 +145,7 @@ public final class SettingEntries {
         }
     }
 
-    /** Returns the candidate closest to a word. Null if none differs by at most {@link #NEAR} letters. */
+    /** Returns the candidate closest to a word; null if all differ in more than {@link #NEAR} letters. */
     private static String nearest(String word, Iterable<String> candidates) {
         LevenshteinDistance distance = new LevenshteinDistance(NEAR);
         String nearest = null;

@@ -5,8 +5,8 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.internal.SQLConf;
 
 /**
- * The settings of a session when a plan is made. A setting that the session lacks is read with the prefix {@code spark.}, because
- * Spark ignores names without this prefix in the configuration that it is started with.
+ * The settings of a session when a plan is made. A setting that the session lacks is read with the prefix {@code spark.}: users add
+ * the prefix to settings at startup, because Spark ignores names without it.
  */
 public record Settings(boolean enabled, boolean strict, boolean learnPrices, double planningSeconds, long answerBytes) {
     public static final String ENABLED = "hive_bitmap.enabled";
@@ -33,21 +33,21 @@ public record Settings(boolean enabled, boolean strict, boolean learnPrices, dou
     }
 
     /**
-     * Returns the timeout in seconds for Python's work when a query is executed. The timeout is many times as long as that of
-     * planning, and only keeps a hanging process from blocking the query for ever. There is no timeout (infinity) if the session
-     * is strict or the caller {@code waits}.
+     * Returns the timeout in seconds for Python's work when a query is executed. It is many times as long as that of planning,
+     * because it only keeps a hanging process from blocking the query for ever. There is no timeout (infinity) if the session is
+     * strict or the caller {@code waits}.
      */
     public double executionSeconds(boolean waits) {
         return strict || waits ? Double.POSITIVE_INFINITY : TIMES_PLANNING * planningSeconds;
     }
 
-    /** Returns the limit in bytes of an answer's result. It is higher than the limit of the keys, because rows may be wider. */
+    /** Returns the limit in bytes of the rows of an answer. It is higher than the limit of the keys, because rows may be wider. */
     public long resultBytes() {
         return RESULT_SHARE * answerBytes;
     }
 
     /**
-     * Returns the limit in bytes of an answer's keys. As in hive_bitmap/core/planning/settings.py, keys and result together fit
+     * Returns the limit in bytes of the keys of an answer. As in hive_bitmap/core/planning/settings.py, keys and rows together fit
      * into one message of Spark to a task.
      */
     private static long answerBytes(SQLConf conf) {

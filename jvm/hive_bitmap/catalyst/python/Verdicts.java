@@ -14,10 +14,10 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 
 /**
- * A cache of verdicts that a scan is left alone, so that Python is not asked. The cache holds which columns of a table are
- * indexed, and which scans Python has left alone. Nothing in the cache changes an answer: it only says which scans Spark reads by
- * itself. Entries end after half a minute, or when an index is created, altered or dropped; some verdicts hold until files or
- * settings change. All verdicts on scans also end when Python's prices change.
+ * A cache of verdicts that a scan is left alone, so that Python need not be asked. It holds which columns of a table are indexed,
+ * and which scans Python has left alone. It never changes an answer: it only says which scans Spark reads by itself. Entries expire
+ * after half a minute, or when an index is created, altered or dropped; some verdicts hold until files or settings change. All
+ * verdicts on scans expire when Python's prices change.
  */
 public final class Verdicts {
     private static final long TTL_NANOSECONDS = 30_000_000_000L;
@@ -40,7 +40,7 @@ public final class Verdicts {
      *
      * @param columns the indexed columns in lower case; null if unknown
      * @param since the {@code System.nanoTime()} at which the columns were added
-     * @param scans the scans that are left alone, by all that the verdict depends on besides the files
+     * @param scans the verdicts on scans, by everything that a verdict depends on besides the files
      */
     private record OfTable(Set<String> columns, long since, Map<List<?>, Verdict> scans) {
         OfTable() {
@@ -56,10 +56,10 @@ public final class Verdicts {
      * Why a scan is left alone.
      *
      * @param reason the code of the reason
-     * @param files the version of the files that it holds for
-     * @param until the {@code System.nanoTime()} at which it expires; null if it only ends with the files
-     * @param version the version of the indexes that it was found with
-     * @param prices the version of the prices that it was found with
+     * @param files the version of the files that the verdict holds for
+     * @param until the {@code System.nanoTime()} at which it expires; null if it holds as long as the files
+     * @param version the version of the indexes that it is based on
+     * @param prices the version of the prices that it is based on
      */
     private record Verdict(String reason, String files, Long until, long version, long prices) {
         boolean holds() {
@@ -83,25 +83,25 @@ public final class Verdicts {
         return indexed(table.identifier()) != null;
     }
 
-    /** Returns whether a table is known to have no index. The name includes catalog and database. */
+    /** Returns whether a table is known to have no index. Its name includes catalog and database. */
     public static boolean hasNoIndex(TableIdentifier table) {
         Set<String> columns = indexed(table);
         return columns != null && columns.isEmpty();
     }
 
-    /** Returns whether any of these columns of a table may be indexed. If its indexed columns are unknown, the answer is true. */
+    /** Returns whether any of these columns of a table may be indexed; true if its indexed columns are unknown. */
     public static boolean mayIndex(CatalogTable table, Stream<Attribute> columns) {
         Set<String> indexed = indexed(table.identifier());
         return indexed == null || columns.anyMatch(column -> indexed.contains(column.name().toLowerCase(Locale.ROOT)));
     }
 
-    /** Returns a version that changes when indexes change. Take it before you ask Python. */
+    /** Returns a version that changes when indexes change; to be taken before Python is asked. */
     public static long version() {
         return VERSION.get();
     }
 
     /**
-     * Adds the key columns of all indexes of a table. The list is empty if the table has no index.
+     * Adds the key columns of all indexes of a table; none if the table has no index.
      *
      * @param version the {@link #version} when Python was asked; if it is outdated, nothing is added
      */
@@ -115,8 +115,8 @@ public final class Verdicts {
     /**
      * Returns the code of the reason for leaving a scan alone; null if Python has to be asked.
      *
-     * @param scan all that the verdict depends on besides the files
-     * @param files returns the version of the scan's files; it is called only if there is a verdict
+     * @param scan everything that the verdict depends on besides the files
+     * @param files returns the version of the scan's files; called only if there is a verdict
      */
     public static String reason(TableIdentifier table, List<?> scan, Supplier<String> files) {
         OfTable cached = TABLES.get(table.unquotedString());
@@ -125,11 +125,12 @@ public final class Verdicts {
     }
 
     /**
-     * Adds a scan that is left alone.
+     * Adds the verdict that a scan is left alone.
      *
-     * @param lasting whether the verdict holds until the files change; otherwise it also ends with the indexes, and after a while
+     * @param lasting whether the verdict holds until the files change; otherwise it also expires with the indexes, and after a
+     *     while
      * @param version the {@link #version} when Python was asked
-     * @param prices the version of the prices that Python has decided by
+     * @param prices the version of the prices that the decision is based on
      */
     public static void add(TableIdentifier table, List<?> scan, String files, String reason, boolean lasting, long version, long prices) {
         Map<List<?>, Verdict> scans = of(table).scans;
@@ -143,14 +144,14 @@ public final class Verdicts {
         return prices;
     }
 
-    /** Sets the version of Python's prices. Verdicts that depend on other prices end. */
+    /** Sets the version of Python's prices. Verdicts that are based on other prices expire. */
     public static void pricesAre(long version) {
         prices = version;
     }
 
     /**
-     * Forgets the indexed columns of all tables, and the verdicts that depend on indexes. Call it when an index was created, altered
-     * or dropped, or when another Python process answers.
+     * Forgets the indexed columns of all tables, and the verdicts that depend on indexes; to be called when an index was created,
+     * altered or dropped, or when another Python process answers.
      */
     public static void indexesChanged() {
         VERSION.incrementAndGet();

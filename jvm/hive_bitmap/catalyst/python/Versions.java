@@ -7,9 +7,9 @@ import java.util.UUID;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * Gives versions to values: equal values have the same version. A value keeps its version while it is among the most recently
- * used values. Different values never have the same version, not even in two JVMs. A hash would not do, because different texts
- * may easily have the same hash.
+ * Gives versions to values: equal values have the same version, as long as they are among the most recently used values. Different
+ * values never have the same version, not even in two JVMs. A hash is no such version, because different texts may easily have the
+ * same hash.
  */
 public final class Versions<T> {
     private static final String PROCESS = UUID.randomUUID().toString();

@@ -22,7 +22,7 @@ final class BaseFile {
         return path.getFileSystem(conf).getFileStatus(path);
     }
 
-    /** Returns the status of a file before it is read, from a listing of its folder if its store has tags. */
+    /** Returns the status of a file before it is read; from a listing of its folder if the store has tags. */
     static FileStatus status(Path path, FileChoice indexed, Configuration conf) throws IOException {
         return isLocal(path) || indexed.tag().isEmpty() ? status(path, conf) : FolderListing.status(path, conf);
     }
@@ -34,7 +34,10 @@ final class BaseFile {
         return tailCrc32(current, conf) == indexed.tailCrc32();
     }
 
-    /** Compares modification times. On object stores, which have tags, whole seconds are compared: only listings have fractions. */
+    /**
+     * Compares modification times. On object stores, which have tags, whole seconds are compared, because only listings have
+     * fractions.
+     */
     private static boolean sameTime(FileStatus current, FileChoice indexed) {
         long unit = indexed.tag().isEmpty() || isLocal(current.getPath()) ? 1 : 1000;
         return current.getModificationTime() / unit == indexed.modified() / unit;
@@ -45,7 +48,7 @@ final class BaseFile {
         return scheme == null || "file".equals(scheme);
     }
 
-    /** Returns the tag of a file ({@link FileChoice#tag}); "" if it has none. Quotes that some stores add are removed. */
+    /** Returns the tag of a file ({@link FileChoice#tag}), without the quotes that some stores add; "" if it has none. */
     private static String tag(FileStatus file) throws IOException {
         if (file instanceof EtagSource source) return source.getEtag() == null ? "" : source.getEtag().replace("\"", "");
         Path path = file.getPath();

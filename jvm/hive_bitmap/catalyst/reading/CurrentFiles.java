@@ -17,7 +17,7 @@ import scala.Option;
 
 /**
  * Gives the current state of a table and of its files. A session caches the relation of a table, with a listing of its files, until
- * it writes to the table itself, so it does not see what others have written since.
+ * it writes to the table itself, so it does not see later writes of others.
  */
 public final class CurrentFiles {
     private CurrentFiles() {}

@@ -6,11 +6,11 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import scala.Option;
 
 /**
- * The byte ranges to read of an indexed file, and its fingerprint, by which the task checks that the file is unchanged.
+ * The byte ranges to read of an indexed file, and the fingerprint by which the task checks that the file is unchanged.
  *
  * @param size bytes
  * @param modified milliseconds since 1970
- * @param tag the store's ETag, empty if it has none; for a local file its inode and the nanoseconds of its last change
+ * @param tag the store's ETag, empty if there is none; for a local file its inode and the nanoseconds of its last change
  * @param tailCrc32 CRC-32 of the last 65,536 bytes
  * @param ranges begin and end of each range, in ascending order; empty if nothing of the file has to be read
  */
@@ -18,7 +18,7 @@ public record FileChoice(long size, long modified, String tag, long tailCrc32, l
     /** The key of a choice in the constant metadata of a file. */
     public static final String KEY = "hive_bitmap.choice";
 
-    /** The tag of a file that is never replaced under its path, so nothing is checked. */
+    /** The tag of a file that is never replaced under its path, so that nothing is checked. */
     private static final String IMMUTABLE = "immutable";
 
     /** The choice for a file that is neither read nor checked. */
@@ -36,7 +36,7 @@ public record FileChoice(long size, long modified, String tag, long tailCrc32, l
         return bytes(0, Long.MAX_VALUE);
     }
 
-    /** Returns how many bytes are read of the split with this start and length. */
+    /** Returns how many bytes of the split with this start and length are read. */
     long bytes(long start, long length) {
         long sum = 0, end = length > Long.MAX_VALUE - start ? Long.MAX_VALUE : start + length;
         for (int at = 0; at < ranges.length; at += 2) {
@@ -46,8 +46,8 @@ public record FileChoice(long size, long modified, String tag, long tailCrc32, l
     }
 
     /**
-     * Returns whether the split with this start and length has to be read or checked. If no range of the file is read, the first
-     * split of the file checks the whole file, and reads all of it if it has changed.
+     * Returns whether the split with this start and length has to be read or checked. If no range of the file is read, only its
+     * first split is: it checks the whole file, and reads all of it if it has changed.
      */
     boolean isRead(long start, long length) {
         return isImmutable() ? bytes(start, length) > 0 : !readsNothing() || start == 0;

@@ -16,7 +16,7 @@ import scala.Option;
 public final class FileRelations {
     private FileRelations() {}
 
-    /** Copies a table's description, or a part of it, with another value of a field. */
+    /** Copies a table's description, or a part of it, with another value of one field. */
     @SuppressWarnings("unchecked")
     public static <T extends scala.Product> T copied(T description, String field, Object value) {
         List<Object> arguments = new ArrayList<>();
@@ -30,7 +30,7 @@ public final class FileRelations {
         }
     }
 
-    /** Copies a table with this size and the statistics of columns, without its other statistics. */
+    /** Copies a table with this size in bytes. Of its statistics, only those of columns are kept. */
     public static CatalogTable sized(CatalogTable table, long bytes) {
         scala.collection.immutable.Map<String, CatalogColumnStat> columns =
                 table.stats().isEmpty() ? Scala.map(Map.of()) : table.stats().get().colStats();

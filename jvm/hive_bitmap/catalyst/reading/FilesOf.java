@@ -7,8 +7,8 @@ import scala.Option;
 import scala.collection.immutable.Seq;
 
 /**
- * An index over some of the files of another index. All other properties, such as the schema of partitions, are those of the
- * other index.
+ * A file index over some of the files of another one. All other properties, such as the partition schema, are those of the other
+ * one.
  */
 public abstract class FilesOf implements FileIndex {
     protected final FileIndex all;

@@ -14,9 +14,8 @@ import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
 
 /**
- * The listing of a folder with base files, including their tags. An executor caches it for the duration of a stage, so that one
- * request replaces a request for each file. A retried task does not use the cached listing, because a file may have been
- * replaced.
+ * The listing of a folder with base files, including their tags. An executor caches it during a stage, so that one request replaces
+ * a request for each file. A retried task does not use the cache, because a file may have been replaced.
  */
 final class FolderListing {
     private static final int MAX_FILES = 200_000;
@@ -28,7 +27,7 @@ final class FolderListing {
 
     private record Key(String application, int stage, int attempt, Path folder) {}
 
-    /** Returns the status of a file in a store with tags, not older than the beginning of this stage. */
+    /** Returns the status of a file in a store with tags, at most as old as this stage. */
     static FileStatus status(Path path, Configuration conf) throws IOException {
         TaskContext task = TaskContext.get();
         if (task == null || task.attemptNumber() > 0) return path.getFileSystem(conf).getFileStatus(path);

@@ -56,8 +56,8 @@ public final class Listing {
     }
 
     /**
-     * Lists the files of a relation under filters over partition columns; null if the kind of index is unknown. If {@code isFixed},
-     * exactly the listed files are read later, even if the session writes to the table in between.
+     * Lists the files of a relation under filters over partition columns; null for an unknown kind of index. If {@code isFixed},
+     * exactly the listed files will be read, even if the session writes to the table in between.
      */
     public static Listing of(HadoopFsRelation relation, List<Expression> partitionFilters, boolean isFixed) {
         FileIndex index = relation.location();
@@ -77,10 +77,10 @@ public final class Listing {
     }
 
     /**
-     * Returns a listing of files from the log of a table.
+     * Returns a listing of the files in the log of a table.
      *
-     * @param location Spark's index of the files; null if it has none
-     * @param values the values of each partition as text (null is NULL); a single partition without values stands for all
+     * @param location Spark's index of the files; null if there is none
+     * @param values the values of each partition as text (null is NULL); one partition without values stands for all
      * @param partitions the files of each partition
      * @param deletes the versions of the deletes of files with deleted rows, by path
      */
@@ -103,8 +103,8 @@ public final class Listing {
     }
 
     /**
-     * Returns whether Spark would now read other files, because this session has written to the table. Files are listed again
-     * only if the session may have written a partitioned table.
+     * Returns whether Spark would now read other files, because this session has written to the table. Files are listed again only
+     * if the session may have written to a partitioned table.
      */
     public boolean isOutdated() {
         if (deletes != null) return false; // a plan reads the files of one version of the log
@@ -132,10 +132,7 @@ public final class Listing {
         return SplitSize.most(context, bytes() + files.size() * SQLConf.get().filesOpenCostInBytes());
     }
 
-    /**
-     * Returns the position in the listing of the first partition with these values, at {@code from} or later; -1 if there is
-     * none.
-     */
+    /** Returns the position of the first partition with these values in the listing, from {@code from} on; -1 if there is none. */
     int partition(InternalRow values, int from) {
         for (int at = from; at < partitions.size(); at++) {
             if (partitions.get(at).values().equals(values)) return at;
@@ -143,7 +140,7 @@ public final class Listing {
         return -1;
     }
 
-    /** Returns the numbers of the files by path, for the partition at this position. */
+    /** Returns the numbers of the files of a partition, given by its position, by path. */
     Map<Path, Integer> numbers(int partition) {
         int end = partition + 1 < firstFiles.size() ? firstFiles.get(partition + 1) : files.size();
         Map<Path, Integer> numbers = new HashMap<>();
@@ -165,11 +162,11 @@ public final class Listing {
     }
 
     /**
-     * Returns the listing as text with tab-separated fields. Each partition is a line {@code P} with a field for each value
-     * ({@code =text}, or nothing for NULL), followed by a line for each of its files: {@code F}, size in bytes, milliseconds
-     * since 1970, path. For a file from a log another field follows: {@code log}, or {@code deletes} if it has deleted rows, with
-     * one more field, the version of its deletes (empty if only the format's reader knows which rows are deleted). Tabs, line
-     * feeds, carriage returns and backslashes are escaped by a backslash.
+     * Returns the listing as text with tab-separated fields. Each partition is a line {@code P} with a field for each value ({@code
+     * =text}, or nothing for NULL). A line for each of its files follows: {@code F}, size in bytes, milliseconds since 1970, path.
+     * Files from a log have one more field: {@code log}, or if they have deleted rows {@code deletes}, followed by the version of
+     * the deletes (empty if only the format's reader knows which rows are deleted). Tabs, line feeds, carriage returns and
+     * backslashes are escaped by a backslash.
      */
     public String text() {
         StringBuilder text = new StringBuilder();

@@ -27,8 +27,8 @@ import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 
 /**
- * Passes on the rows of a narrowed scan, and shows in Spark's UI how many blocks and files it reads. If the child was planned for
- * files that Spark would no longer read, another plan is executed.
+ * Passes on the rows of a narrowed scan, and shows in Spark's UI how many blocks and files it reads. If Spark would no longer read
+ * the files that the child was planned for, another plan is executed.
  */
 public final class NarrowedScanExec extends SparkPlan {
     private final SparkPlan child;
@@ -52,8 +52,8 @@ public final class NarrowedScanExec extends SparkPlan {
     }
 
     /**
-     * Returns a scan with an alternative plan. When the scan is executed, it calls {@code instead}, and executes the returned
-     * plan; if that is null, it executes {@code child}.
+     * Returns a scan with an alternative plan. When the scan is executed, it calls {@code instead}, and executes the returned plan,
+     * or {@code child} if that is null.
      */
     public static NarrowedScanExec unless(Supplier<SparkPlan> instead, SparkPlan child, Narrowing narrowing) {
         NarrowedScanExec scan = new NarrowedScanExec(child, narrowing);
@@ -81,8 +81,8 @@ public final class NarrowedScanExec extends SparkPlan {
     }
 
     /**
-     * Resets the metrics before an execution. If there was an earlier execution, the metrics are set again at once, because Spark
-     * keeps the RDD of the first execution and does not call {@code doExecute} again.
+     * Resets the metrics before an execution. After an earlier execution, they are set again at once, because Spark keeps the RDD
+     * of the first execution and does not call {@code doExecute} again.
      */
     @Override
     public void resetMetrics() {
@@ -105,8 +105,8 @@ public final class NarrowedScanExec extends SparkPlan {
     }
 
     /**
-     * Joins the partitions of a file scan that reads little of each. Partitions of buckets are not joined, because joins of
-     * tables rely on buckets; nor are the partitions of a relation to be cached, because samples of the relation rely on them.
+     * Joins the partitions of a file scan of which little is read. Partitions of buckets are kept, because joins of tables rely on
+     * them, and so are partitions of a relation to be cached, because samples of the relation rely on them.
      */
     private <T> RDD<T> joined(RDD<T> rows) {
         if (keepsPartitions || !(child instanceof FileSourceScanExec scan) || scan.bucketedScan()) return rows;

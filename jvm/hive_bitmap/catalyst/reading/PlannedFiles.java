@@ -18,20 +18,20 @@ import scala.collection.immutable.Seq;
 
 /**
  * The files of a partitioned table that were listed to plan a query. If the application may have written to the table since, they
- * are listed again when they are read. Spark itself lists the files of a partitioned table only when they are read.
+ * are listed again when they are read, as Spark itself lists them only then.
  */
 public final class PlannedFiles extends FilesOf {
     /**
-     * What plans have listed, by the session's index of a table. The session's index keeps its files even if something is written
-     * to the folders by path.
+     * The listings of plans, by the session's index of a table, which keeps its files even if something is written to the folders
+     * by path.
      */
     private static final Map<CatalogFileIndex, Listed> LISTED = new MapMaker().weakKeys().makeMap(); // by identity
 
     private final SparkSession session;
     private final CatalogFileIndex location;
-    /** The relation that the session had cached before the files were listed; each write of the session drops it from the cache. */
+    /** The relation that the session had cached when the files were listed. Each write of the session drops it from the cache. */
     private final LogicalPlan cachedRelation;
-    /** The number of the last write that had begun before the files were listed ({@link WrittenFolders#last}). */
+    /** The number of the last write that had begun when the files were listed ({@link WrittenFolders#last}). */
     private final long lastWrite;
 
     private PlannedFiles(FileIndex listed, SparkSession session, CatalogFileIndex location, LogicalPlan cachedRelation, long lastWrite) {
@@ -57,21 +57,21 @@ public final class PlannedFiles extends FilesOf {
     }
 
     /**
-     * What plans have listed of a table.
+     * The index by which plans list the files of a table.
      *
-     * @param index the index that replaces the session's own (null: the session's own is used)
+     * @param index the index that replaces the session's own; null if the session's own is used
      * @param lastWrite the number of the last write before the index first listed files
      */
     private record Listed(CatalogFileIndex index, long lastWrite) {}
 
-    /** Returns the folders of the table and of the listed partitions, which may be elsewhere. */
+    /** Returns the folder of the table, and those of the listed partitions, which may be elsewhere. */
     private List<Path> folders() {
         List<Path> folders = new ArrayList<>(Scala.list(location.rootPaths()));
         folders.addAll(Scala.list(all.rootPaths()));
         return folders;
     }
 
-    /** Returns a new index of a table, because an existing index keeps its listings whatever is written. */
+    /** Returns a new index of a table. An existing index keeps its listings, whatever is written. */
     static CatalogFileIndex newIndex(SparkSession session, CatalogFileIndex location) {
         return new CatalogFileIndex(session, location.table(), location.sizeInBytes());
     }
@@ -82,7 +82,7 @@ public final class PlannedFiles extends FilesOf {
         return ((org.apache.spark.sql.classic.SparkSession) session).sessionState().catalog().getCachedTable(name);
     }
 
-    /** Returns whether the table may have been written since its files were listed. Does not call the metastore. */
+    /** Returns whether the table may have been written to since its files were listed; without a call to the metastore. */
     boolean mayBeOutdated() {
         return cachedRelation == null || cachedRelation != cached(session, location.table()) || WrittenFolders.areWritten(this::folders, lastWrite, false);
     }

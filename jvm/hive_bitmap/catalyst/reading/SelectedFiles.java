@@ -14,15 +14,15 @@ import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import scala.collection.immutable.Seq;
 
 /**
- * The files of a listing, each with the byte ranges to read. A file stays in the list even if nothing of it has to be read, for
- * two reasons. A task checks that the file is unchanged since it was indexed, and otherwise reads all of it. And the {@link
- * Splits} of a scan, which determine the order of its rows, depend on the sizes of all files. Files are identified by their
- * numbers, because the same file may belong to two partitions.
+ * The files of a listing, each with the byte ranges to read. A file of which nothing has to be read stays in the list, for two
+ * reasons: a task checks that the file is unchanged since it was indexed, and otherwise reads all of it. And the {@link Splits} of
+ * a scan, which determine the order of its rows, depend on the sizes of all files. Files are identified by their numbers, because
+ * the same file may belong to two partitions.
  */
 public final class SelectedFiles extends FilesOf {
     private final Listing listing;
     private final Map<Integer, FileChoice> choices;
-    private final FileChoice defaultChoice; // for files without a choice; null: all of them is read
+    private final FileChoice defaultChoice; // for files without a choice; null: they are read whole
     private final Set<Integer> only; // the numbers of the files to read; null: all files
     private final long bytes;
 
@@ -67,9 +67,7 @@ public final class SelectedFiles extends FilesOf {
         return only == null || only.contains(number);
     }
 
-    /**
-     * Returns the listed partitions that pass the filters, in the order of the listing, unless the files were listed again since.
-     */
+    /** Returns the partitions that pass the filters, in the order of the listing (unless the files were listed again since). */
     @Override
     public Seq<PartitionDirectory> listFiles(Seq<Expression> partitionFilters, Seq<Expression> dataFilters) {
         List<PartitionDirectory> selected = new ArrayList<>();
@@ -88,7 +86,7 @@ public final class SelectedFiles extends FilesOf {
         return Scala.seq(selected);
     }
 
-    /** Attaches a file's choice to it. A file that is not in the listing has no number. */
+    /** Attaches a file's choice to it. {@code number} is null for a file that is not in the listing. */
     private FileStatusWithMetadata withChoice(FileStatusWithMetadata file, Integer number) {
         FileChoice choice = choice(number);
         if (choice == null) return file;

@@ -18,8 +18,8 @@ import scala.reflect.ClassTag;
 import scala.runtime.AbstractFunction1;
 
 /**
- * Reads the selected ranges of each split of a file in a task. Spark's own reader reads a row group if its middle is in the range,
- * and a stripe if its first byte is. A file that changed since it was indexed is read whole.
+ * Reads the selected ranges of each split of a file in a task. Spark's own reader reads a row group if its middle is in a range,
+ * and a stripe if its first byte is. A file that has changed since it was indexed is read whole.
  */
 public final class SelectedReader extends AbstractFunction1<PartitionedFile, Iterator<InternalRow>> implements Serializable {
     private final Function1<PartitionedFile, Iterator<InternalRow>> reader;
@@ -63,7 +63,7 @@ public final class SelectedReader extends AbstractFunction1<PartitionedFile, Ite
         return (Iterator<InternalRow>) rows;
     }
 
-    /** Returns a split of a file that was replaced since it was indexed; the last split ends at the file's new end. */
+    /** Returns a split for a file that was replaced since it was indexed. The last split ends at the file's new end. */
     private static PartitionedFile whole(PartitionedFile split, FileChoice choice, FileStatus current) {
         long start = choice.readsNothing() ? 0 : split.start();
         boolean isLast = choice.readsNothing() || split.start() + split.length() >= choice.size();
@@ -77,7 +77,7 @@ public final class SelectedReader extends AbstractFunction1<PartitionedFile, Ite
                 split.otherConstantMetadataColumnValues());
     }
 
-    /** Iterates over the rows, or batches of rows, of the ranges in a split. The ranges are in order. */
+    /** Iterates over the rows, or batches of rows, of the ranges in a split, in order. */
     private final class Ranges extends AbstractIterator<Object> {
         private final PartitionedFile split;
         private final FileChoice choice;
@@ -120,10 +120,7 @@ public final class SelectedReader extends AbstractFunction1<PartitionedFile, Ite
             return null;
         }
 
-        /**
-         * Fails the query if the file changed while it was read, because the rows that were read may come from two versions of
-         * the file.
-         */
+        /** Fails the query if the file changed while it was read, because its rows may then be those of two versions. */
         private void requireUnchanged() {
             if (!opened || choice.isImmutable()) return;
             opened = false;

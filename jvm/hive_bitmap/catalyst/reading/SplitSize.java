@@ -8,7 +8,7 @@ import scala.Option;
 public final class SplitSize {
     private SplitSize() {}
 
-    /** Returns the maximum size of a split, given the size of all splits, including the costs of opening files. */
+    /** Returns the maximum size of a split. {@code total} is the size of all splits, with the costs of opening files. */
     public static long most(SparkContext context, long total) {
         SQLConf conf = SQLConf.get();
         Option<Object> least = conf.filesMinPartitionNum();
@@ -16,7 +16,7 @@ public final class SplitSize {
         return Math.min(conf.filesMaxPartitionBytes(), Math.max(conf.filesOpenCostInBytes(), total / Math.max(partitions, 1)));
     }
 
-    /** Returns the number of tasks that Spark, when it plans a scan, assumes to run at once. */
+    /** Returns the number of concurrent tasks that Spark assumes when it plans a scan. */
     public static int parallelism(SparkContext context) {
         String parallelism = Integer.toString(context.defaultParallelism());
         return Integer.parseInt(SQLConf.get().getConfString("spark.sql.leafNodeDefaultParallelism", parallelism));

@@ -15,9 +15,9 @@ import scala.collection.immutable.Seq;
 import scala.reflect.ClassTag;
 
 /**
- * The rows of a file scan in the scan's order, with neighbouring partitions joined. Spark cuts files into splits of a certain
- * size and reads the largest splits first. So even a scan that reads little is planned over all files in their full sizes: its
- * splits, and their order, are then the same as in the scan that reads everything.
+ * The rows of a file scan in the scan's order, with neighbouring partitions joined. Spark cuts files into splits of a certain size
+ * and reads the largest splits first. So even a scan that reads little is planned over all files in their full sizes: then its
+ * splits and their order are those of the scan that reads everything.
  */
 final class Splits<T> extends RDD<T> {
     private static final long serialVersionUID = 1;
@@ -28,7 +28,7 @@ final class Splits<T> extends RDD<T> {
         this.partitions = partitions;
     }
 
-    /** Joins the partitions of a scan into few, without the splits that are not read. */
+    /** Joins the partitions of a scan into few, and leaves out splits that are not read. */
     static <T> RDD<T> joined(RDD<T> scan, List<FilePartition> partitions) {
         long open = SQLConf.get().filesOpenCostInBytes();
         List<List<PartitionedFile>> read = new ArrayList<>();
@@ -93,8 +93,8 @@ final class Splits<T> extends RDD<T> {
     }
 
     /**
-     * A dependency on the scan that assigns no partitions of the scan to those of this RDD: the scan reads the files of any
-     * partition that it is given.
+     * A dependency on the scan that maps no partition to one of the scan: the scan reads the files of any partition that it is
+     * given.
      */
     private static final class Unaligned<T> extends NarrowDependency<T> {
         private static final long serialVersionUID = 1;

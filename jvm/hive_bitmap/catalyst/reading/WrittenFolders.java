@@ -13,7 +13,7 @@ import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationComm
 
 /**
  * A log of the folders that commands of this JVM have begun to write to. A write to a table invalidates the listings of its own
- * session, but not those of other sessions. A write to a path, without a table, invalidates nothing.
+ * session, but not those of other sessions. A write to a path, without a table, invalidates no listing.
  */
 public final class WrittenFolders {
     private static final int MOST_KEPT = 1_000;
@@ -28,7 +28,7 @@ public final class WrittenFolders {
 
     private WrittenFolders() {}
 
-    /** A folder that was written to. {@code byPath} is true if the write named the folder itself and no table. */
+    /** A folder that was written to. {@code byPath} says whether the write named the folder itself and no table. */
     private record Folder(String path, boolean byPath) {
         boolean overlaps(String other) {
             return isIn(path, other) || isIn(other, path);
@@ -40,8 +40,8 @@ public final class WrittenFolders {
     }
 
     /**
-     * Records the commands of a plan that may write, before they are executed. A plan may have several: an INSERT into several
-     * tables is a union of commands.
+     * Records the commands of a plan that may write, before they are executed. There may be several: an INSERT into several tables
+     * is a union of commands.
      */
     public static void note(LogicalPlan plan) {
         plan.exists(Scala.predicate(node -> {
@@ -73,8 +73,8 @@ public final class WrittenFolders {
     }
 
     /**
-     * Returns whether files in these folders may have been written by commands that began after the write with the number
-     * {@code since}. If {@code byPath}, only writes to paths, without a table, count.
+     * Returns whether commands that began after the write with the number {@code since} may have written files in these folders.
+     * With {@code byPath}, only writes to paths, without a table, are considered.
      */
     static synchronized boolean areWritten(Supplier<List<Path>> folders, long since, boolean byPath) {
         if (since < forgotten) return true;

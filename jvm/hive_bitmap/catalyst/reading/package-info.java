@@ -1,2 +1,2 @@
-/** Restricts Spark's own readers to selected files and blocks. The tasks check that each file is unchanged since planning. */
+/** Restricts Spark's own readers to selected files and blocks. Tasks check that each file is unchanged since it was indexed. */
 package hive_bitmap.catalyst.reading;

@@ -24,7 +24,7 @@ import org.apache.spark.sql.types.StringType$;
  * tests/spark/catalyst/test_allowlist.py tests each entry. Everything else is left to Spark.
  *
  * <p>An expression is listed if equal arguments always give equal values: it is deterministic, has no state, and runs neither a
- * query nor a user's function. It carries its modes (ANSI, time zone, collation) itself. Classes are listed by name, since some
+ * query nor a user's function. Its modes (ANSI, time zone, collation) are part of it. Classes are listed by name, since some
  * versions of Spark lack some of them.
  */
 public final class Allowlist {
@@ -70,7 +70,7 @@ public final class Allowlist {
     private static final String CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING";
     private static final String PADDING = "CharVarcharCodegenUtils.readSidePadding";
 
-    /** The functions with a Java regular expression as second argument, whose evaluation may take exponentially long. */
+    /** The functions whose second argument is a Java regular expression, which may take exponentially long. */
     private static final Set<String> REGEXES = names("""
             RLike RegExpExtract RegExpExtractAll RegExpInStr RegExpReplace StringSplit
             """);
@@ -81,8 +81,7 @@ public final class Allowlist {
     private Allowlist() {}
 
     /**
-     * Returns whether a regular expression is simple. A simple expression is a constant without backreferences and repeated
-     * groups, with few repetitions.
+     * Returns whether a regular expression is simple: a constant without backreferences and repeated groups, with few repetitions.
      */
     private static boolean isSimple(Expression pattern) {
         if (!(pattern instanceof Literal literal) || literal.value() == null) return false;
@@ -102,8 +101,8 @@ public final class Allowlist {
     }
 
     /**
-     * Returns why an expression must not be evaluated over keys; null if it may be. {@code refusalOfChild} returns the same for a
-     * child of the expression.
+     * Returns why an expression must not be evaluated over keys; null if it may be. {@code refusalOfChild} does the same for its
+     * children.
      */
     public static String refusal(Expression expression, Function<Expression, String> refusalOfChild) {
         if (!expression.deterministic()) return Expressions.sql(expression) + " is not deterministic";
@@ -118,12 +117,14 @@ public final class Allowlist {
         return children.stream().map(refusalOfChild).filter(Objects::nonNull).findFirst().orElse(null);
     }
 
-    /** Returns why an expression must not be an argument of an aggregate over keys; null if it may be, like a bare float column. */
+    /**
+     * Returns why an expression must not be an argument of an aggregate over keys; null if it may be. A bare float column may be.
+     */
     public static String refusalAsArgument(Expression expression) {
         return isFloat(expression) ? null : refusal(expression);
     }
 
-    /** Returns why an expression over keys must not be grouped by; null if it may be. */
+    /** Returns why rows must not be grouped by an expression over keys; null if they may be. */
     public static String refusalAsKey(Expression expression) {
         String why = refusalAsArgument(expression);
         if (why != null || isFloat(expression) || isExact(expression.dataType())) return why;

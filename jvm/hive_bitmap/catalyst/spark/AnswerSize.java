@@ -4,8 +4,8 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 
 /**
- * Bounds the bytes that the rows of an answer take in the driver and in the task that they are sent to. The keys that Python sends
- * are bounded by the same measure; see hive_bitmap/core/answering/answer_size.py.
+ * Limits the bytes that the rows of an answer take in the driver, and in the task that they are sent to. The same measure limits
+ * the keys that Python sends; see hive_bitmap/core/answering/answer_size.py.
  */
 public final class AnswerSize {
     private static final int ROW_BYTES = 128; // the overhead of a row in objects; as in answer_size.py

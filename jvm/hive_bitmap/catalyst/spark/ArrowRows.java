@@ -14,7 +14,7 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.Iterator;
 
-/** Rows that Python sends as Arrow record batches: one call for each batch, where a DataFrame would take dozens of calls. */
+/** Rows that Python sends as Arrow record batches. A batch takes one call, where a DataFrame would take dozens. */
 public final class ArrowRows {
     private final StructType schema;
     public final List<InternalRow> rows = new ArrayList<>();

@@ -21,8 +21,8 @@ import org.apache.spark.sql.types.DecimalType;
 import scala.Tuple2;
 
 /**
- * Rewrites aggregates over a CASE of one column to aggregates over the column with a FILTER. These are {@code sum(CASE WHEN c THEN
- * x ELSE 0 END)}, and any function of {@code CASE WHEN c THEN x END}. The result stays the same.
+ * Rewrites aggregates over a CASE of one column as aggregates over the column with a FILTER, with the same result. These are {@code
+ * sum(CASE WHEN c THEN x ELSE 0 END)}, and any function of {@code CASE WHEN c THEN x END}.
  */
 public final class Cases {
     private static final Set<DataType> INTEGERS = Set.of(
@@ -71,7 +71,10 @@ public final class Cases {
         return Expressions.aggregateWhere(condition, (AggregateFunction) function.withNewChildren(Scala.seq(List.of(argument))));
     }
 
-    /** Returns the column that an expression is, or casts to a wider type of numbers with the same scale; null if it is neither. */
+    /**
+     * Returns the column that an expression is, or that it casts to a wider type of numbers with the same scale; null for any other
+     * expression.
+     */
     private static Attribute unwidened(Expression expression) {
         if (expression instanceof Attribute column) return column;
         if (!(expression instanceof Cast cast) || !(cast.child() instanceof Attribute column)) return null;

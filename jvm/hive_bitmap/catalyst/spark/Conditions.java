@@ -69,8 +69,9 @@ public final class Conditions {
     private final Set<Expression> implied;
 
     /**
-     * Adds expressions that Spark has to evaluate to {@code leaves}, where their positions are their numbers. The parts of conditions
-     * that are in {@code implied}, by identity, are necessary for the conditions, but not sufficient.
+     * Creates a converter. It adds expressions that Spark has to evaluate to {@code leaves}, where their positions are their
+     * numbers. {@code implied} are parts of the conditions, by identity, that are necessary but not sufficient: they are TRUE for
+     * more rows than the tests in the query.
      */
     public Conditions(List<Attribute> columns, List<Expression> leaves, Set<Expression> implied) {
         this.columns = columns;
@@ -95,8 +96,8 @@ public final class Conditions {
     }
 
     /**
-     * Filters rows by these conjuncts, up to the first that refers to more than the rows: a later conjunct may raise an error for
-     * rows that the first one excludes.
+     * Filters rows by these conjuncts, up to the first that refers to other columns than those of the rows. Later conjuncts are
+     * left out, because they may raise an error for rows that this one excludes.
      */
     public static LogicalPlan filtered(LogicalPlan rows, List<Expression> conjuncts) {
         List<Attribute> columns = Scala.list(rows.output());
@@ -108,7 +109,7 @@ public final class Conditions {
         return condition == null ? rows : new Filter(condition, rows);
     }
 
-    /** Returns whether an expression is deterministic, and refers to some of these columns and to nothing else. */
+    /** Returns whether an expression is deterministic, and refers to at least one of these columns and to nothing else. */
     public static boolean isOver(Expression expression, List<Attribute> columns) {
         if (!expression.deterministic() || expression.references().isEmpty() || isOpaque(expression)) return false;
         for (Attribute used : Scala.list(expression.references().toSeq())) {
@@ -130,7 +131,10 @@ public final class Conditions {
         return tree;
     }
 
-    /** Returns a condition as JSON, with NOT pushed down to the leaves, so that an expression for Spark includes it. */
+    /**
+     * Returns a condition, or its negation, as JSON. NOT is pushed down to the leaves, so that a leaf that Spark evaluates includes
+     * it.
+     */
     private ArrayNode tree(Expression condition, boolean negated, int depth) {
         if (depth > MAX_DEPTH) return unknown(condition, "nested too deep");
         if (values(condition) > MAX_VALUES) return unknown(condition, "it lists more than " + MAX_VALUES + " values");
@@ -152,7 +156,7 @@ public final class Conditions {
         return leaf.get(0).asText().equals("unknown") ? leaf : node("implied").add(leaf);
     }
 
-    /** Returns a condition as a leaf that is evaluated without Spark; null if the condition cannot be evaluated without Spark. */
+    /** Returns a condition as a leaf that is evaluated without Spark; null if only Spark can evaluate it. */
     private ArrayNode leaf(Expression condition) {
         if (condition instanceof Literal literal && literal.dataType() instanceof BooleanType) {
             return node("constant").add((Boolean) literal.value());
@@ -234,7 +238,10 @@ public final class Conditions {
         return literals;
     }
 
-    /** Returns a leaf that Spark evaluates over the distinct keys of its only column; "unknown" if that is impossible. */
+    /**
+     * Returns a condition as a leaf that Spark evaluates over the distinct keys of its only column; as "unknown" if that is
+     * impossible.
+     */
     private ArrayNode expression(Expression condition) {
         if (condition.exists(Scala.predicate(node -> values(node) > MAX_VALUES))) {
             return unknown(condition, "it lists more than " + MAX_VALUES + " values");
@@ -270,8 +277,7 @@ public final class Conditions {
     }
 
     /**
-     * Returns the name of a column of the relation; null for any other expression, and for a CHAR column, because its keys are
-     * padded.
+     * Returns the name of a column of the relation; null for any other expression, and for a CHAR column, whose keys are padded.
      */
     private String column(Expression expression) {
         if (expression instanceof Attribute attribute && !Allowlist.isChar(attribute)) {
@@ -284,7 +290,7 @@ public final class Conditions {
         return column.dataType().equals(literal.dataType());
     }
 
-    /** Adds the value of a literal. Returns false if JSON cannot hold it: bytes that are not UTF-8 would change. */
+    /** Adds the value of a literal; returns false if JSON cannot hold it. (Bytes that are not UTF-8 would change.) */
     private static boolean addValue(ArrayNode to, Object value, DataType type) {
         if (type instanceof BooleanType) to.add((Boolean) value);
         else if (type instanceof ByteType || type instanceof ShortType || type instanceof IntegerType || type instanceof LongType) {

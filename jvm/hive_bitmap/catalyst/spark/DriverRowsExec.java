@@ -18,8 +18,8 @@ import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 
 /**
- * A leaf of a physical plan with few rows, which are computed in the driver when the plan is executed. If computing them there
- * fails, another plan computes the rows.
+ * A leaf of a physical plan with few rows, which are computed in the driver when the plan is executed. If that fails, another plan
+ * computes the rows.
  */
 public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
     private final Seq<Attribute> output;
@@ -32,7 +32,7 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
     /** Computes the rows; null if the plan {@link #instead} has to be executed. */
     protected abstract List<InternalRow> rows();
 
-    /** Returns the plan that computes the rows if this leaf cannot compute them. If {@code single}, it should have one partition. */
+    /** Returns the plan that computes the rows if this leaf cannot; it should have one partition if {@code single}. */
     protected SparkPlan instead(boolean single) {
         throw new IllegalStateException("there is no other plan");
     }
@@ -79,10 +79,10 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
     }
 
     /**
-     * Computes the rows again before another execution. Spark calls this before each execution of a plan and keeps the RDD of the
-     * first one, but files may have changed since. Completed stages of an adaptive plan keep their rows, as with Spark's own
-     * scans. An error is raised by the tasks that need the rows; if Spark reuses what earlier tasks have written, no task runs
-     * and nothing is raised.
+     * Computes the rows again before another execution. Spark calls this method before each execution of a plan. It keeps the RDD
+     * of the first execution, but files may have changed since. Completed stages of an adaptive plan keep their rows, as with
+     * Spark's own scans. An error is raised by the tasks that need the rows; if Spark reuses what earlier tasks have written, no
+     * task runs and nothing is raised.
      */
     @Override
     public void resetMetrics() {
@@ -156,10 +156,7 @@ public abstract class DriverRowsExec extends SparkPlan implements LeafExecNode {
         return this;
     }
 
-    /**
-     * Returns the fields of this node in a plan as JSON. Spark finds them only in the parameters of a case class, which this is
-     * not.
-     */
+    /** Returns the fields of this node in a plan as JSON. Spark itself finds fields only in case classes. */
     @Override
     public scala.collection.immutable.List<scala.Tuple2<String, org.json4s.JValue>> jsonFields() {
         return Leaf.jsonFieldsOf(output);

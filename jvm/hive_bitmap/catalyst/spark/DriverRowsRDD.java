@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import scala.collection.Iterator;
 import scala.reflect.ClassTag$;
 
-/** An RDD with rows of the driver in one partition, which are sent with a task, and may be replaced before another job. */
+/** An RDD whose rows are in the driver. They are one partition, sent with a task, and may be replaced before another job. */
 final class DriverRowsRDD extends RDD<InternalRow> {
     private static final long serialVersionUID = 1;
     private final transient Rows partition;

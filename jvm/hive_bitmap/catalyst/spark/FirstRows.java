@@ -28,23 +28,23 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 
 /**
- * The rows that a query needs of a scan, because it sorts them and takes the first ones. Spark's own sort and limit stay above the
- * scan, so it may return more rows.
+ * The rows that a query needs from a scan, because it sorts them and takes the first ones. The scan may return more rows: Spark's
+ * own sort and limit stay above it.
  *
  * @param column the column of the scan that is the first sort key
  * @param ascending whether the smallest values come first
  * @param nullsFirst whether NULL comes before all values
- * @param rows how many rows the query takes, with those that an OFFSET leaves out
+ * @param rows how many rows the query takes, plus those that an OFFSET skips
  */
 public record FirstRows(String column, boolean ascending, boolean nullsFirst, int rows) {
     private static final int MAX_ROWS = 50_000;
-    /** The types that Spark orders as Python orders the bounds of blocks. */
+    /** The types that Spark orders as Python orders the minimum and maximum of blocks. */
     private static final Set<DataType> ORDERED = Set.of(
             DataTypes.ByteType, DataTypes.ShortType, DataTypes.IntegerType, DataTypes.LongType, DataTypes.DateType,
             DataTypes.TimestampType, DataTypes.TimestampNTZType);
 
     /**
-     * The rows that are needed of a relation.
+     * The rows that a query needs from a relation.
      *
      * @param sort the sort above the relation
      * @param projections the projections between the sort and the relation, from top to bottom
@@ -63,7 +63,7 @@ public record FirstRows(String column, boolean ascending, boolean nullsFirst, in
     }
 
     /**
-     * Returns the rows that a query needs of its relations. The list is empty for a query with observed metrics, and for a
+     * Returns the rows that a query needs from its relations. The list is empty for a query with observed metrics, and for a
      * subquery.
      */
     public static List<Of> in(LogicalPlan query) {
@@ -77,8 +77,8 @@ public record FirstRows(String column, boolean ascending, boolean nullsFirst, in
     }
 
     /**
-     * Returns the rows that a limit needs of a relation; null unless there is exactly one sort in between, and else only
-     * projections and a filter.
+     * Returns the rows that a limit needs from a relation. Null unless there is exactly one sort in between, and besides it only
+     * projections and one filter.
      */
     private static Of below(LogicalPlan limit) {
         long rows = Long.MAX_VALUE;
@@ -115,14 +115,14 @@ public record FirstRows(String column, boolean ascending, boolean nullsFirst, in
         return new Of(relation, new FirstRows(column.name(), first.direction() == Ascending$.MODULE$, nullsFirst, (int) rows), sort, projections);
     }
 
-    /** Returns whether an operator only computes values of its rows, so that it does not matter which other rows it gets. */
+    /** Returns whether an operator computes values of each row by itself, so that other rows may be left out below it. */
     private static boolean isPure(LogicalPlan operator) {
         return Scala.list(operator.expressions()).stream().allMatch(expression -> expression.deterministic()
                 && !expression.exists(Scala.predicate(node -> node instanceof SubqueryExpression || node instanceof UserDefinedExpression
                         || node instanceof RaiseError)));
     }
 
-    /** Returns the column below projections that a sort key stands for; null if the sort key is computed. */
+    /** Returns the column of the relation that a sort key is; null if the sort key is computed. */
     private static Attribute column(Expression key, List<Project> projections) {
         Expression expression = key;
         for (Project project : projections) {
@@ -133,8 +133,8 @@ public record FirstRows(String column, boolean ascending, boolean nullsFirst, in
     }
 
     /**
-     * Returns what a projection computes for an attribute; null if the projection passes the attribute on, and for expressions
-     * that are no attributes.
+     * Returns the expression that a projection computes for an attribute; null if it passes the attribute on, and for an expression
+     * that is not an attribute.
      */
     private static Expression computed(Expression expression, List<NamedExpression> outputs) {
         if (!(expression instanceof Attribute used)) return null;

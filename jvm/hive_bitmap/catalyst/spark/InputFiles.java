@@ -9,8 +9,7 @@ import org.apache.spark.sql.execution.FileRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 
 /**
- * Returns the files of the relations in a plan, like {@code Dataset.inputFiles}. This class also finds the files of a plan that a
- * leaf has replaced.
+ * Returns the files of the relations in a plan, like {@code Dataset.inputFiles}, but also those of a plan that a leaf has replaced.
  */
 public final class InputFiles {
     private InputFiles() {}

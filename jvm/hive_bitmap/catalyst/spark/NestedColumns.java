@@ -14,11 +14,11 @@ import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 
-/** Columns that are arrays, maps or structs, and the types that Spark reads of them. */
+/** Columns that are arrays, maps or structs, and the types in which Spark reads them. */
 public final class NestedColumns {
     private NestedColumns() {}
 
-    /** Returns a plan whose relations have only the fields of structs that the query needs, by Spark's own rule. */
+    /** Applies Spark's own rule by which relations get only the fields of structs that the query needs. */
     public static LogicalPlan pruned(LogicalPlan plan) {
         return isExcluded() ? plan : SchemaPruning$.MODULE$.apply(plan);
     }

@@ -23,20 +23,20 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
 import org.apache.spark.sql.internal.SQLConf;
 import scala.Option;
 
-/** What the operators above a scan can see of the order of the scan's rows. */
+/** How the operators above a scan depend on the order of the scan's rows. */
 public enum RowOrder {
-    /** Nothing: they depend neither on the order nor on positions, which Spark itself leaves open. */
+    /** Not at all: they depend neither on the order nor on positions, both of which Spark itself leaves open. */
     UNSEEN,
-    /** The order of the rows, but not their partitions. */
+    /** They depend on the order of the rows, but not on the partitions. */
     SEEN,
-    /** The order of the rows and the partition of each. The rows are to be cached, and other plans may sample them. */
+    /** They depend on the order of the rows and on the partition of each: the rows are to be cached, and other plans may sample them. */
     PARTITIONS,
-    /** The position of each row in its partition. */
+    /** They depend on the position of each row in its partition. */
     POSITIONS;
 
     private static final TreeNodeTag<LogicalPlan> REPLACED = new TreeNodeTag<>("hive_bitmap.replaced");
 
-    /** Returns what is seen of the rows that a query returns. */
+    /** Returns how a query's result depends on the order of its rows. */
     public static RowOrder of(LogicalPlan query) {
         boolean hasCte = query.exists(Scala.predicate(node -> node instanceof WithCTE)); // operators that refer to a CTE are not above it
         if (hasCte && query.exists(Scala.predicate(RowOrder::dependsOnPositions))) return POSITIONS;
@@ -44,17 +44,17 @@ public enum RowOrder {
     }
 
     /**
-     * Returns whether the active session plans a relation to be cached: for that, Spark's CacheManager clones a session with this
-     * setting.
+     * Returns whether the active session plans a relation to be cached: Spark's CacheManager clones a session with this setting for
+     * it.
      */
     public static boolean isToBeCached() {
         return !SQLConf.get().autoBucketedScanEnabled();
     }
 
     /**
-     * Undoes the replacements of scans in the subqueries of a query that depends on positions or is to be cached: Spark optimizes
-     * subqueries first, and how it then joins them depends on their sizes and determines the positions of rows. Any other query is
-     * returned unchanged.
+     * Undoes the replacements of scans in the subqueries of a query that depends on positions or is to be cached. Spark has
+     * optimized the subqueries before. How it joins them depends on their sizes, and determines the positions of rows. Any other
+     * query is returned unchanged.
      */
     public static LogicalPlan restored(LogicalPlan query) {
         if (!isToBeCached() && !query.exists(Scala.predicate(RowOrder::dependsOnPositions))) return query;
@@ -62,8 +62,8 @@ public enum RowOrder {
     }
 
     /**
-     * Returns whether an answer may replace an aggregation. Cached groups must stay in the partitions of the tasks, unless there is
-     * a single row.
+     * Returns whether an answer may replace an aggregation. Groups to be cached must stay in the partitions of the tasks, unless
+     * there is a single row.
      */
     public boolean allowsAnswer(Aggregate aggregate) {
         return this != PARTITIONS || Scala.list(aggregate.groupingExpressions()).isEmpty();
@@ -74,7 +74,7 @@ public enum RowOrder {
         by.setTagValue(REPLACED, replaced);
     }
 
-    /** Returns the plan that {@code by} has replaced, with the columns of {@code by}; null if {@code by} has replaced none. */
+    /** Returns the plan that {@code by} has replaced, with the columns of {@code by}; null if it has replaced none. */
     private static LogicalPlan replaced(LogicalPlan by) {
         Option<LogicalPlan> replaced = by.getTagValue(REPLACED);
         if (replaced.isEmpty()) return null;
@@ -83,7 +83,7 @@ public enum RowOrder {
         return columns.size() == Scala.size(replaced.get().output()) ? replaced.get() : new Project(Scala.seq(columns), replaced.get());
     }
 
-    /** Returns what is seen of a relation below a plan, if all operators in between have one child. */
+    /** Returns how a plan depends on the order of a relation below it. All operators in between must have one child. */
     public RowOrder at(LogicalPlan relation, LogicalPlan plan) {
         RowOrder seen = this;
         for (LogicalPlan node = plan; node != relation; node = Scala.list(node.children()).get(0)) seen = seen.below(node);
@@ -91,8 +91,8 @@ public enum RowOrder {
     }
 
     /**
-     * Returns what is seen below an operator, by allowlists of operators that see no order and of operators that pass rows on in
-     * order.
+     * Returns how an operator, and those above it, depend on the order of the rows below it. There are two allowlists: operators
+     * that do not depend on the order, and operators that pass rows on in their order.
      */
     public RowOrder below(LogicalPlan operator) {
         if (this == POSITIONS || dependsOnPositions(operator)) return POSITIONS;
@@ -103,8 +103,7 @@ public enum RowOrder {
     }
 
     /**
-     * Returns what is seen below an operator of a plan to be cached. Joins are not listed, because how Spark joins depends on
-     * sizes.
+     * Returns the same as {@link #below} for a plan to be cached. Joins are not listed, because how Spark joins depends on sizes.
      */
     private static RowOrder belowCached(LogicalPlan operator) {
         boolean keepsPartitions = operator instanceof Filter || operator instanceof Project || operator instanceof Sort
@@ -125,8 +124,8 @@ public enum RowOrder {
     }
 
     /**
-     * Returns whether an expression has a state in each partition, except for functions of input files, which have a separate
-     * reason.
+     * Returns whether an expression has a state in each partition. Functions of input files do not count, because {@link
+     * Conditions#isInputFile} finds them.
      */
     private static boolean dependsOnPositions(Expression expression) {
         if (Conditions.isInputFile(expression)) return false;

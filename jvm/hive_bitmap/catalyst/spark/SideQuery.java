@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.SparkPlan;
 
 /**
  * Runs queries that help to plan or answer another query. In the threads that run them, the optimizer rule and the parser's
- * extension do nothing, so such a query does not call Python.
+ * extension do nothing, so these queries do not call Python.
  */
 public final class SideQuery {
     private static final int FIRST_ROWS = 10_000;
@@ -19,7 +19,7 @@ public final class SideQuery {
 
     private SideQuery() {}
 
-    /** Returns whether this thread runs such a query, or other work in {@link #within}. */
+    /** Returns whether this thread runs a side query, or other work in {@link #within}. */
     public static boolean isRunning() {
         return RUNNING.get();
     }
@@ -30,8 +30,8 @@ public final class SideQuery {
     }
 
     /**
-     * Executes a plan and returns its rows. Throws {@link AnswerSize.TooLarge} if they take more than {@code limit} bytes. Only
-     * about that many bytes are fetched: the first rows show how many rows fit.
+     * Executes a plan and returns its rows. Throws {@link AnswerSize.TooLarge} if they take more than {@code limit} bytes. Not much
+     * more than that is fetched: the size of the first rows shows how many rows fit.
      */
     public static List<InternalRow> rows(SparkSession session, LogicalPlan plan, long limit) {
         return within(() -> {

@@ -20,23 +20,23 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Sort;
 
 /**
- * The groups of an aggregation that a query needs, because it sorts them by their numbers of rows, or by the sum of a column, and
- * takes the first ones, or takes any of them. Spark's own sort and limit stay above the groups, so these may be more than needed.
+ * The groups of an aggregation that a query needs. It sorts them by their numbers of rows, or by the sum of a column, and takes the
+ * first ones, or it takes any of them. The aggregation may return more groups: Spark's own sort and limit stay above it.
  *
- * @param rows how many groups the query takes, with those that an OFFSET leaves out
+ * @param rows how many groups the query takes, plus those that an OFFSET skips
  * @param first which groups come first: those with the "most" rows or the "fewest", or "any"
  * @param ties which groups with equally many rows come first: those with the "smallest" or the "largest" key, or "any"
- * @param sum the column whose sum takes the place of the number of rows; null if there is none
+ * @param sum the column by whose sum groups are sorted, instead of the number of rows; null if there is none
  */
 public record TopGroups(int rows, String first, String ties, String sum) {
     private static final int MAX_ROWS = 1000;
 
-    /** The groups that a plan needs of an aggregation in it. */
+    /** The groups that a plan needs from an aggregation in it. */
     public record Of(Aggregate aggregate, TopGroups groups) {}
 
     /**
-     * Returns the needed groups if a plan is a limit of groups, sorted or not. Between limit, sort and aggregation there may be
-     * projections only. Null for any other plan.
+     * Returns the needed groups if a plan is a limit of groups, sorted or not, with only projections between limit, sort and
+     * aggregation. Null for any other plan.
      */
     public static Of below(LogicalPlan plan) {
         if (!(plan instanceof LocalLimit limit)) return null;
@@ -73,7 +73,8 @@ public record TopGroups(int rows, String first, String ties, String sum) {
     }
 
     /**
-     * Returns whether an aggregation computes nothing but its groups. Any other aggregation is known only when all rows are read.
+     * Returns whether an aggregation computes nothing but its groups. The results of any other one are known only when all rows are
+     * read.
      */
     private static boolean isDistinct(Aggregate aggregate) {
         return Scala.list(aggregate.aggregateExpressions()).stream().noneMatch(result ->
@@ -84,15 +85,12 @@ public record TopGroups(int rows, String first, String ties, String sum) {
         return order.direction() == Ascending$.MODULE$;
     }
 
-    /**
-     * Returns the expression of an aggregation that a sort key stands for, below projections; null if the sort key is not a bare
-     * column.
-     */
+    /** Returns the expression of an aggregation that a sort key above projections is; null if the sort key is not a bare column. */
     private static Expression meant(Expression key, List<Project> projections, Aggregate aggregate) {
         return named(below(key, projections), Scala.list(aggregate.aggregateExpressions()));
     }
 
-    /** Returns the expression that a column stands for, below projections; null if it is not a bare column above the last of them. */
+    /** Returns the expression that a column above projections is; null if it is not a bare column above each of them. */
     private static Expression below(Expression column, List<Project> projections) {
         Expression expression = column;
         for (Project project : projections) expression = named(expression, Scala.list(project.projectList()));
@@ -108,8 +106,8 @@ public record TopGroups(int rows, String first, String ties, String sum) {
     }
 
     /**
-     * Returns the bare column that an expression sums, under its name below the projections of the aggregation; null if the expression
-     * is not the sum of a column.
+     * Returns the column that an expression sums, under its name below the projections under the aggregation; null if the
+     * expression is not the sum of a column.
      */
     private static Attribute summedColumn(Expression expression, Aggregate aggregate) {
         if (!(expression instanceof AggregateExpression sum) || sum.aggregateFunction().getClass() != Sum.class) return null;
