@@ -25,8 +25,8 @@ import scala.runtime.BoxedUnit;
 
 /**
  * Spark's entry point for the setting {@code spark.sql.extensions=hive_bitmap.catalyst.BitmapExtension}. With it, queries use
- * indexes and index statements are executed. Python decides on plans and executes statements: the driver's own Python if it has
- * registered, otherwise a helper process.
+ * indexes, and index statements are executed. The driver's own Python decides on plans and executes statements if it has
+ * registered, otherwise a helper process does.
  */
 public final class BitmapExtension extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
     private static final Set<SparkSessionExtensions> INJECTED = Collections.newSetFromMap(new WeakHashMap<>());
@@ -40,7 +40,7 @@ public final class BitmapExtension extends AbstractFunction1<SparkSessionExtensi
         return BoxedUnit.UNIT;
     }
 
-    /** Adds the rule, the strategies and the parser to the sessions of these extensions, once. */
+    /** Adds the rule, the strategies and the parser once to the sessions of these extensions. */
     static void inject(SparkSessionExtensions extensions) {
         synchronized (INJECTED) {
             if (!INJECTED.add(extensions)) return;

@@ -31,9 +31,12 @@ import org.apache.spark.sql.classic.SparkSession;
 import py4j.GatewayServer;
 import scala.runtime.AbstractFunction0;
 
-/** The methods that Python calls. They are not static: py4j looks for static methods in the class loader of its threads only. */
+/**
+ * The methods that Python calls. They are not static, because py4j looks for static methods in the class loader of its threads
+ * only.
+ */
 public final class Bridge {
-    /** Lets {@code session} and all sessions made from it use indexes. From now on {@code python} answers the optimizer rule. */
+    /** Lets {@code session} and all sessions made from it use indexes, with {@code python} to answer the optimizer rule. */
     public void enable(SparkSession session, BiFunction<Object, Object, Object> python) {
         CurrentContext.is(session.sparkContext());
         BitmapExtension.inject(session.extensions());
@@ -43,9 +46,9 @@ public final class Bridge {
     }
 
     /**
-     * Lets DataFrames made by {@link #rows} use indexes. {@code python} answers the optimizer rule. In a session with the
-     * extension in its configuration, all queries use indexes already; from now on {@code python} answers for all of them, not
-     * the helper.
+     * Lets DataFrames made by {@link #rows} use indexes, with {@code python} to answer the optimizer rule. In a session that is
+     * configured with the extension, all queries use indexes already; then {@code python} answers for all of them, instead of the
+     * helper.
      */
     public void enableChosen(SparkSession session, BiFunction<Object, Object, Object> python) {
         CurrentContext.is(session.sparkContext());
@@ -82,7 +85,7 @@ public final class Bridge {
         Verdicts.indexesChanged();
     }
 
-    /** Waits until all writes so far are sent to Python, for at most {@code seconds}, and returns whether all of them are sent. */
+    /** Waits at most {@code seconds} until all writes so far are sent to Python; returns whether they are. */
     public boolean areWritesTold(SparkSession session, long seconds) throws InterruptedException {
         try {
             session.sparkContext().listenerBus().waitUntilEmpty(TimeUnit.SECONDS.toMillis(seconds));
@@ -92,7 +95,7 @@ public final class Bridge {
         return Writes.areTold(seconds);
     }
 
-    /** Clones a session, with the optimizer rule and the following of writes switched off. */
+    /** Clones a session; in the clone, queries use no indexes and writes are not reported. */
     public SparkSession quietClone(SparkSession session) {
         SparkSession clone = session.cloneSession();
         clone.conf().set(Settings.ENABLED, "false");
@@ -162,8 +165,7 @@ public final class Bridge {
     }
 
     /**
-     * Plans a DataFrame and returns the decisions on its scans, as a JSON array, because py4j needs a call for each item of a
-     * list.
+     * Plans a DataFrame and returns the decisions on its scans as a JSON array; for a list, py4j would need a call for each item.
      */
     public String reports(Dataset<?> frame) {
         return "[" + String.join(",", Reports.of(frame)) + "]";

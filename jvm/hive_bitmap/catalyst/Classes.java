@@ -10,7 +10,7 @@ import java.util.jar.JarFile;
 
 /**
  * Loads all classes of the jar at once. The Thrift server opens a Hive session for each client, and closes the class loader of
- * {@code --jars} when a session ends. A class of the jar that is not loaded when a session ends can no longer be loaded.
+ * {@code --jars} when such a session ends. Classes that are not loaded by then cannot be loaded any more.
  */
 final class Classes {
     private static final String SUFFIX = ".class";

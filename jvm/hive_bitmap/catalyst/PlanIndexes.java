@@ -44,7 +44,7 @@ public final class PlanIndexes extends SparkStrategy {
         return below;
     }
 
-    /** Wraps the narrowed scans in Spark's physical plans, so that the plans show what the scans read. */
+    /** Wraps the narrowed scans in Spark's physical plans, so that plans show what they read. */
     private static Seq<SparkPlan> wrapped(Seq<SparkPlan> plans) {
         List<SparkPlan> wrapped = new ArrayList<>();
         for (SparkPlan plan : Scala.list(plans)) {

@@ -42,9 +42,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The optimizer rule, which replaces scans of indexed tables and aggregations over such scans, as Python decides. The rule runs
- * before cost-based optimization, when filters have been pushed down to the relations and columns have been pruned. It leaves all
- * filters over narrowed scans in the plan.
+ * The optimizer rule. It replaces scans of indexed tables, and aggregations over them, as Python decides. It runs before cost-based
+ * optimization, when filters have been pushed down to the relations and columns have been pruned. All filters over narrowed scans
+ * stay in the plan.
  */
 public final class UseIndexes extends Rule<LogicalPlan> {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
@@ -122,7 +122,10 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         }
     }
 
-    /** Leaves matching scans alone and removes these scans from {@code scans}. {@code reason} is the code of the reason. */
+    /**
+     * Leaves the scans that satisfy a condition alone, and removes them from {@code scans}. {@code reason} is the code of the
+     * reason.
+     */
     private static void leaveAlone(List<Scan> scans, String reason, Predicate<Scan> isLeftAlone) {
         scans.removeIf(scan -> {
             if (!isLeftAlone.test(scan)) return false;
@@ -151,7 +154,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         }
     }
 
-    /** Returns whether a query depends on the positions of a scan's rows, and, if it does, reports the scan as left alone. */
+    /** Returns whether a query depends on the positions of a scan's rows; the scan is then reported as left alone. */
     private static boolean dependsOnPositions(Scan scan) {
         if (!NarrowedRelations.losesPositions(scan)) return false;
         String why = "a sample, rand() or a function like it, above the scan or in cached data, depends on the positions of rows";
@@ -166,8 +169,8 @@ public final class UseIndexes extends Rule<LogicalPlan> {
     }
 
     /**
-     * Returns whether a plan belongs to a correlated subquery. Spark optimizes such a plan by itself and then makes it a join. How
-     * it does that depends on the aggregation in the plan: COUNT of no rows is 0 where a join has NULL.
+     * Returns whether a plan belongs to a correlated subquery. Spark optimizes such a plan by itself and then makes it a join, in a
+     * way that depends on the aggregation in the plan: COUNT of no rows is 0 where a join has NULL.
      */
     private static boolean isCorrelated(LogicalPlan plan) {
         return plan instanceof Subquery subquery && subquery.correlated();
@@ -178,9 +181,9 @@ public final class UseIndexes extends Rule<LogicalPlan> {
      *
      * @param required the columns of {@code plan} that the query needs (null: all)
      * @param answers whether an aggregation may be replaced by its answer from an index
-     * @param seen what the query sees of the order of the plan's rows
+     * @param seen how the query depends on the order of the plan's rows
      * @param limit the number of rows of {@code plan} after which Spark stops reading (null: it reads all)
-     * @param above the groups that a limit above takes of an aggregation (null: there is no such limit)
+     * @param above the groups of an aggregation that a limit above needs (null: there is no such limit)
      */
     private static void collect(
             LogicalPlan plan, AttributeSet required, boolean answers, RowOrder seen, Integer limit, TopGroups.Of above,

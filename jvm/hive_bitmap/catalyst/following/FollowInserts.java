@@ -13,8 +13,8 @@ import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationComm
 import scala.collection.immutable.Seq;
 
 /**
- * The planner strategy that reports a session's writes. It registers {@link WriteListener} before the first command, and replaces
- * Spark's insert with dynamic partitions by an insert that also reports the written partitions.
+ * The planner strategy that reports a session's writes. It registers {@link WriteListener} before the first command. It replaces
+ * Spark's insert with dynamic partitions by one that also reports the written partitions.
  */
 public final class FollowInserts extends SparkStrategy {
     private final SparkSession session;

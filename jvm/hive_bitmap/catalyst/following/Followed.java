@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
 import org.apache.spark.sql.execution.SparkPlan;
 
 /**
- * Marks commands whose writes are reported. Whether they are depends on the session's settings when a command is planned:
- * listeners see the command later, perhaps after the settings have changed.
+ * Marks commands whose writes are reported. The session's settings decide this when a command is planned; listeners see the command
+ * later, perhaps after the settings have changed.
  */
 final class Followed {
     private static final TreeNodeTag<Boolean> FOLLOWED = new TreeNodeTag<>("hive_bitmap.followed");

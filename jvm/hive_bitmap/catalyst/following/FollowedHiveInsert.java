@@ -40,7 +40,9 @@ final class FollowedHiveInsert extends InsertIntoHiveTable {
         return partitionsWritten.tracker(super.basicWriteJobStatsTracker(hadoop), hadoop, metrics(), partitionColumns());
     }
 
-    /** Runs the insert and reports the written partitions; no others change, as Hive overwrites only partitions that get rows. */
+    /**
+     * Runs the insert and reports the written partitions. No others change, because Hive overwrites only partitions that get rows.
+     */
     @Override
     public Seq<Row> run(SparkSession session, SparkPlan child) {
         Seq<Row> rows = super.run(session, child);

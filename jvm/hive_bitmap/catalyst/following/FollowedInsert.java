@@ -31,8 +31,8 @@ final class FollowedInsert extends InsertIntoHadoopFsRelationCommand {
     }
 
     /**
-     * Returns whether an insert has dynamic partitions: the insert is into a table of the metastore, and some partition value
-     * comes from the rows.
+     * Returns whether an insert has dynamic partitions: it is into a table of the metastore, and some partition value comes from
+     * the rows.
      */
     static boolean isDynamic(InsertIntoHadoopFsRelationCommand insert) {
         return !(insert instanceof FollowedInsert) && insert.catalogTable().isDefined()
@@ -40,8 +40,8 @@ final class FollowedInsert extends InsertIntoHadoopFsRelationCommand {
     }
 
     /**
-     * Returns the write of an insert that is not {@link #isDynamic}. The write is to the partition that the statement names, to a
-     * whole table, or to a folder.
+     * Returns the write of an insert that is not {@link #isDynamic}: to the partition that the statement names, to a whole table,
+     * or to a folder.
      */
     static Write write(InsertIntoHadoopFsRelationCommand insert) {
         if (insert.catalogTable().isEmpty()) return Write.toFolder(insert.outputPath().toString());
@@ -71,7 +71,7 @@ final class FollowedInsert extends InsertIntoHadoopFsRelationCommand {
         return rows;
     }
 
-    /** Returns what this insert has written. A static overwrite has first emptied all partitions that the statement covers. */
+    /** Returns the write of this insert. A static overwrite has also emptied all partitions that the statement covers. */
     private Write committedWrite() {
         TableIdentifier table = catalogTable().get().identifier();
         boolean emptied = mode() == SaveMode.Overwrite && !dynamicPartitionOverwrite();

@@ -8,7 +8,9 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.hive.execution.InsertIntoHiveTable;
 import scala.Option;
 
-/** Recognises inserts into tables of Hive SerDes, first by the name of their class, because Spark may run without it. */
+/**
+ * Recognises inserts into tables of Hive SerDes. The name of their class is checked first, because Spark may run without the class.
+ */
 final class HiveInserts {
     private static final String INSERT = "org.apache.spark.sql.hive.execution.InsertIntoHiveTable";
 
@@ -18,10 +20,7 @@ final class HiveInserts {
         return plan.getClass().getName().equals(INSERT);
     }
 
-    /**
-     * Returns whether a plan is an insert into a table of a Hive SerDe with dynamic partitions: some partition value comes from
-     * the rows.
-     */
+    /** Returns whether a plan is an insert into a table of a Hive SerDe in which some partition value comes from the rows. */
     static boolean isDynamic(LogicalPlan plan) {
         return is(plan) && isDynamic((InsertIntoHiveTable) plan);
     }

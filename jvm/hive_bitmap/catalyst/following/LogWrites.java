@@ -11,8 +11,8 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import scala.Option;
 
 /**
- * Names the table that a command writes, if the files of the table are listed in a log. Recognised are the commands of Delta, and
- * Spark's own commands for other such tables (INSERT, and Iceberg's DELETE, UPDATE and MERGE).
+ * Names the table that a command writes to, if a log lists the files of the table. It recognises the commands of Delta, and Spark's
+ * own commands for other such tables (INSERT, and Iceberg's DELETE, UPDATE and MERGE).
  */
 final class LogWrites {
     private static final String OF_DELTA = "org.apache.spark.sql.delta.commands.";
@@ -21,8 +21,8 @@ final class LogWrites {
     private LogWrites() {}
 
     /**
-     * Returns the name of the table that a command writes, perhaps without catalog and database; null unless the files of the
-     * table are listed in a log.
+     * Returns the name of the table that a command writes to, perhaps without catalog and database; null unless a log lists the
+     * table's files.
      */
     static TableIdentifier table(LogicalPlan command) {
         if (command instanceof V2WriteCommand write) {

@@ -25,16 +25,14 @@ import org.slf4j.LoggerFactory;
 import scala.Option;
 import scala.collection.immutable.Seq;
 
-/**
- * Collects the partitions that the tasks of an insert have written: at most {@link Write#MOST_PARTITIONS} and one more.
- */
+/** Collects the partitions that the tasks of an insert have written, up to one more than {@link Write#MOST_PARTITIONS}. */
 final class PartitionsWritten {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
     private final Set<Map<String, String>> partitions = new LinkedHashSet<>();
 
     /**
-     * Returns the values of each partition by column, as Spark writes them. If there are too many, the result has one partition
-     * more than the limit. A map without values stands for partitions that could not be determined.
+     * Returns the values of each partition by column, as Spark writes them. If there are too many partitions, there is one more
+     * than the limit. A map without values stands for partitions that could not be determined.
      */
     synchronized Collection<Map<String, String>> all() {
         return List.copyOf(partitions);

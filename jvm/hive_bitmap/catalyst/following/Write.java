@@ -10,13 +10,12 @@ import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils;
 
 /**
- * A write that has changed partitions of a table, or the files in a folder, as it is sent to Python.
+ * A write that has changed partitions of a table, or files in a folder, in the form that Python gets.
  *
  * @param table a table with its catalog and database; null for a folder
- * @param path the folder that was written to without naming a table, though it may be the folder of one; null if {@code table} is
- *     given
- * @param partitions partition specs: values of some or all partition columns, by column. A partition that matches one of the
- *     specs may have changed; null if any partition may have changed
+ * @param path the folder that was written to by its path, though a table may have it; null if {@code table} is given
+ * @param partitions partition specs: values of some or all partition columns, by column. Partitions that match one of them may have
+ *     changed; null if any partition may have changed
  */
 record Write(TableIdentifier table, String path, Collection<Map<String, String>> partitions) {
     /** The maximum number of partitions to list; an insert into more partitions counts as a write to the whole table. */
@@ -27,8 +26,8 @@ record Write(TableIdentifier table, String path, Collection<Map<String, String>>
     }
 
     /**
-     * Returns a write to exactly these partitions, perhaps none. If one of the partitions has no values, the result is a write to
-     * the whole table.
+     * Returns a write to exactly these partitions, perhaps none; to the whole table if one of them has no values, or if there are
+     * too many.
      */
     static Write toPartitions(TableIdentifier table, Collection<Map<String, String>> partitions) {
         boolean isAny = partitions.size() > MOST_PARTITIONS || partitions.contains(Map.<String, String>of());

@@ -26,8 +26,8 @@ public final class WriteListener implements QueryExecutionListener {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
 
     /**
-     * Commands by their class names. The values are names of fields: first the field with the table, then, if the command has
-     * one, the field with the partitions.
+     * Commands by their class names, with the names of their fields: the field with the table, and after it the field with the
+     * partitions, if there is one.
      */
     private static final Map<String, List<String>> COMMANDS = Map.ofEntries(
             Map.entry("LoadDataCommand", List.of("table", "partition")),
@@ -43,7 +43,7 @@ public final class WriteListener implements QueryExecutionListener {
 
     private WriteListener() {}
 
-    /** Registers a listener with a session unless it has one, as clones of a session with a listener do. */
+    /** Registers a listener with a session unless it has one. (A clone of a session has the listeners of the session.) */
     static void register(SparkSession session) {
         ExecutionListenerManager manager = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().listenerManager();
         synchronized (WriteListener.class) {
@@ -59,7 +59,7 @@ public final class WriteListener implements QueryExecutionListener {
         follow(execution);
     }
 
-    /** Reports all commands of a union if one failed, because the commands before the failed one have written. */
+    /** Reports all commands of a union if one failed, because those before it have written. */
     @Override
     public void onFailure(String function, QueryExecution execution, Exception error) {
         if (execution.logical() instanceof Union) follow(execution);
@@ -92,7 +92,7 @@ public final class WriteListener implements QueryExecutionListener {
         return plan instanceof UnionExec union ? Scala.list(union.children()) : List.of(plan);
     }
 
-    /** Returns what a command has written; null if the command has written nothing, or reports its write itself. */
+    /** Returns the write of a command; null if it has written nothing, or reports its write itself. */
     private static Write write(org.apache.spark.sql.classic.SparkSession session, LogicalPlan command) {
         if (command instanceof InsertIntoHadoopFsRelationCommand insert) {
             return FollowedInsert.isDynamic(insert) ? null : FollowedInsert.write(insert);
@@ -122,10 +122,7 @@ public final class WriteListener implements QueryExecutionListener {
         throw new IllegalStateException(command.getClass().getName() + " has no field " + name);
     }
 
-    /**
-     * Returns the partition specs in a field. The field is an option of a spec, or a sequence of specs, each perhaps with a
-     * location.
-     */
+    /** Returns the partition specs in a field: an option of a spec, or a sequence of specs, each perhaps with a location. */
     @SuppressWarnings("unchecked")
     private static List<Map<String, String>> partitions(Object field) {
         List<Map<String, String>> specs = new ArrayList<>();

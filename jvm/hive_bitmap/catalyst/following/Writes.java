@@ -28,7 +28,7 @@ import org.slf4j.LoggerFactory;
  */
 public final class Writes {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
-    private static final int MOST_WAITING = 1_000; // a write that is not sent is noticed by the next query that reads the files
+    private static final int MOST_WAITING = 1_000; // further writes are not sent; the next query that reads their files reports them
     private static final long SECONDS_TO_START = 60;
     private static final int MAX_TABLES = 10_000;
     private static final long TTL_NANOSECONDS = 30_000_000_000L;
@@ -43,8 +43,8 @@ public final class Writes {
     private Writes() {}
 
     /**
-     * The {@code System.nanoTime()} at which a table was found to have no index, and the version of the indexes ({@link
-     * Verdicts#version}) before that.
+     * The {@code System.nanoTime()} at which a table had no index, and the version of the indexes ({@link Verdicts#version}) before
+     * that.
      */
     private record Unindexed(long since, long version) {
         boolean holds() {
@@ -53,8 +53,7 @@ public final class Writes {
     }
 
     /**
-     * Sends a committed write that has to be described first. Failures are only logged, because the statement itself has
-     * succeeded.
+     * Sends a committed write that {@code write} describes. A failure is only logged, because the statement itself has succeeded.
      */
     static void committed(SparkSession session, Supplier<Write> write) {
         try {
@@ -64,7 +63,7 @@ public final class Writes {
         }
     }
 
-    /** Sends a committed write of a session that allows refreshes. Returns at once. */
+    /** Sends a committed write of a session that allows refreshes, without waiting. */
     static void committed(SparkSession session, Write write) {
         if (SideQuery.isRunning() || PythonCalls.isOff()) return;
         if (PythonCalls.isAbsent() && !Helper.isInstalled()) return;
@@ -78,7 +77,7 @@ public final class Writes {
         }
     }
 
-    /** Waits until all writes so far are sent to Python, for at most {@code seconds}. Returns whether all of them are sent. */
+    /** Waits at most {@code seconds} until all writes so far are sent to Python; returns whether they are. */
     public static boolean areTold(long seconds) throws InterruptedException {
         try {
             thread.submit(() -> {}).get(seconds, TimeUnit.SECONDS);
@@ -104,7 +103,7 @@ public final class Writes {
         return null;
     }
 
-    /** Starts the Python process if the table may have an index. Returns whether the process is ready. */
+    /** Starts the Python process if the table may have an index; returns whether the process is ready. */
     private static boolean isReady(SparkSession session, Write write) {
         if (write.table() == null) return false;
         String database = write.table().database().get();

@@ -1,6 +1,6 @@
 package hive_bitmap.catalyst.following;
 
-/** A message to Python about a write. The reply has the table's indexed columns as a JSON array, or null if they are unknown. */
+/** A message to Python about a write. The reply is a JSON array of the table's indexed columns, or null if they are unknown. */
 public final class Written {
     private final Write write;
 

@@ -1,2 +1,2 @@
-/** Sends writes to indexed tables that are committed in this JVM to Python, which refreshes the indexes. */
+/** Reports writes to indexed tables that are committed in this JVM to Python, which refreshes the indexes. */
 package hive_bitmap.catalyst.following;

@@ -19,7 +19,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Reads the deleted rows of files by the formats' own classes, for counts from an index. If the deletes of a file cannot be read,
- * Spark counts the file; if Spark cannot read the deletes either, the query fails as it would without an index.
+ * Spark counts the file. If Spark cannot read them either, the query fails as it would without an index.
  */
 final class DeletedRows {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
@@ -37,7 +37,7 @@ final class DeletedRows {
         long[] read();
     }
 
-    /** Returns a version of a file's deletes: a digest of texts that name all of them. */
+    /** Returns a version of a file's deletes: a digest of texts that identify each of them. */
     static String id(List<String> deletes) {
         try {
             byte[] text = String.join("\n", deletes).getBytes(StandardCharsets.UTF_8);
@@ -48,9 +48,9 @@ final class DeletedRows {
     }
 
     /**
-     * Returns the deleted rows of files as a JSON array. The item for a file has the positions of its deleted rows as
-     * little-endian integers of four bytes, in Base64. The item is null if the deletes of the file cannot be read, or if too many
-     * rows are deleted in this file and those before it together.
+     * Returns the deleted rows of files as a JSON array. The item for a file has the positions of its deleted rows as little-endian
+     * integers of four bytes, in Base64. It is null if the deletes cannot be read, or if this file and those before it have too
+     * many deleted rows together.
      */
     static StringBuilder text(List<OfFile> files) {
         ExecutorService readers = Executors.newFixedThreadPool(Math.min(Math.max(files.size(), 1), TOGETHER));

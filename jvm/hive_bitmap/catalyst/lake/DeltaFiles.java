@@ -25,8 +25,8 @@ import org.slf4j.LoggerFactory;
 import scala.Option;
 
 /**
- * The files of a Delta scan that Delta has prepared for a query. They are the files of one version of the log, without those that
- * Delta's own statistics exclude. Other reads of Delta (of a stream, of changes, or before the files are prepared) are left alone.
+ * The files of a Delta scan that Delta has prepared for a query: the files of one version of the log, without those that Delta's
+ * own statistics exclude. Other reads of Delta (of a stream, of changes, or before the files are prepared) are left alone.
  */
 public final class DeltaFiles {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
@@ -43,16 +43,13 @@ public final class DeltaFiles {
 
     private DeltaFiles() {}
 
-    /**
-     * Returns whether files are prepared by Delta for a query, and are read by its own format, and not in a statement that
-     * writes.
-     */
+    /** Returns whether Delta has prepared files for a query, reads them by its own format, and not in a statement that writes. */
     public static boolean arePrepared(HadoopFsRelation files) {
         return isPrepared(files.location()) && isOfDelta(files) && !isInTransaction(files.location());
     }
 
     /**
-     * Returns whether files are those of a Delta log, and not yet prepared: Delta will select some of them when the query is
+     * Returns whether files are those of a Delta log that are not prepared yet: Delta will select some of them when the query is
      * optimized.
      */
     public static boolean willBePrepared(HadoopFsRelation files) {
@@ -68,7 +65,7 @@ public final class DeltaFiles {
         return files.fileFormat().getClass().getName().equals(FORMAT);
     }
 
-    /** Returns whether this thread is in a statement that writes; its reads are left to Delta, which records what is read. */
+    /** Returns whether this thread is in a statement that writes. Its reads are left to Delta, which records what they read. */
     private static boolean isInTransaction(FileIndex location) {
         try {
             return Reflected.<Option<?>>get(Reflected.module(TRANSACTION, location), "getActive").isDefined();
@@ -79,8 +76,9 @@ public final class DeltaFiles {
     }
 
     /**
-     * Returns the listing of the prepared files, with the versions of their deletion vectors. If {@code values}, and if there are
-     * not too many partitions, the files are in their partitions, with values; otherwise in one partition without values.
+     * Returns the listing of the prepared files, with the versions of their deletion vectors. With {@code values}, the files are
+     * listed by partition, with the partitions' values, unless there are too many partitions; otherwise they are one partition
+     * without values.
      */
     public static Listing listing(FileIndex location, boolean values) {
         List<List<FileStatus>> partitions = new ArrayList<>();
@@ -160,7 +158,9 @@ public final class DeltaFiles {
         return partitions;
     }
 
-    /** Returns whether the files were prepared by this condition over partition columns, so that Spark does not test it again. */
+    /**
+     * Returns whether Delta has selected the files by this condition over partition columns, so that Spark does not test it again.
+     */
     public static boolean arePreparedBy(FileIndex location, Expression condition) {
         try {
             scala.collection.Iterable<Expression> filters = Reflected.get(prepared(location), "partitionFilters");
@@ -187,7 +187,10 @@ public final class DeltaFiles {
         return FileRelations.copied(table, "properties", Scala.map(properties));
     }
 
-    /** Returns whether the files belong to an older version of the table; false if the installed version of Delta does not tell. */
+    /**
+     * Returns whether the files belong to an older version of the table; false if the installed version of Delta does not show
+     * this.
+     */
     private static boolean isOfPast(FileIndex location) {
         try {
             Object read = Reflected.get(prepared(location), "scannedSnapshot");

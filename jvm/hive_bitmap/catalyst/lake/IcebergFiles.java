@@ -38,9 +38,8 @@ import org.apache.spark.sql.types.StructType;
 import scala.Option;
 
 /**
- * The files that Iceberg plans for a scan. They are the files of the relation's snapshot, without those that Iceberg's own
- * statistics and partitions exclude. A narrowed scan reads some of the same tasks, whole or in part, with their deletes, by
- * Iceberg's own readers.
+ * The files that Iceberg plans for a scan: those of the relation's snapshot, without those that Iceberg's own statistics and
+ * partitions exclude. A narrowed scan reads some of the same tasks, whole or in part, with their deletes, by Iceberg's own readers.
  */
 public final class IcebergFiles {
     private static final String SCAN = "org.apache.iceberg.spark.source.SparkBatchQueryScan";
@@ -53,8 +52,8 @@ public final class IcebergFiles {
     private Listing listing;
 
     /**
-     * Has Iceberg begin a scan of a relation under conditions over its columns; throws RuntimeException if its version is not
-     * supported.
+     * Begins a scan of a relation by Iceberg, under conditions over its columns. Throws RuntimeException if the version of Iceberg
+     * is not supported.
      */
     public IcebergFiles(DataSourceV2Relation relation, List<Expression> filters) {
         this.relation = relation;
@@ -78,7 +77,7 @@ public final class IcebergFiles {
         return scan;
     }
 
-    /** Returns a name of the version of the table that is read. */
+    /** Returns a text that identifies the version of the table that is read. */
     public String version() {
         Object table = relation.table();
         return Reflected.<Object>get(table, "snapshotId") + " " + Reflected.<Object>get(table, "branch");
@@ -89,18 +88,15 @@ public final class IcebergFiles {
         return IcebergTables.withFacts(table, relation, schema);
     }
 
-    /**
-     * Returns the columns of identity partitions, by any partition spec of the table. Iceberg takes their values from a file's
-     * partition.
-     */
+    /** Returns the columns of identity partitions, by any partition spec of the table. Their values are in a file's partition. */
     public List<String> identityColumns() {
         return IdentityPartitions.columns(relation, schema);
     }
 
     /**
-     * Returns the listing of the files, with the versions of their deletes. If {@code values}, and if all files have values of
-     * {@link #identityColumns} and there are not too many partitions, the files are in their partitions; otherwise in one partition
-     * without values. Returns null if a file occurs twice.
+     * Returns the listing of the files, with the versions of their deletes; null if a file occurs twice. With {@code values}, the
+     * files are listed by partition, with the partitions' values, unless a file lacks values of {@link #identityColumns} or there
+     * are too many partitions; otherwise they are one partition without values.
      */
     public synchronized Listing listing(boolean values) {
         if (listing != null) return listing;
@@ -139,8 +135,8 @@ public final class IcebergFiles {
     }
 
     /**
-     * Returns the relation restricted to some columns and to the choices of files, by their numbers in the listing. A file without
-     * a choice is read whole, and so is a file with deletes by values.
+     * Returns the relation restricted to some columns and to the choices of files, by their numbers in the listing. A file is read
+     * whole if it has no choice, or deletes by values.
      */
     public LogicalPlan narrowed(List<Attribute> columns, Map<Integer, FileChoice> choices, Narrowing narrowing) {
         List<Object> chosen = new ArrayList<>();
@@ -161,8 +157,9 @@ public final class IcebergFiles {
     }
 
     /**
-     * Returns the groups of tasks of the full scan, reduced to the chosen parts. Each group becomes a Spark task. If Iceberg grouped
-     * the chosen parts itself, rows would come in another order. Neighbouring groups that have become small are joined.
+     * Returns the groups of tasks of the full scan, reduced to the chosen parts. Each group becomes a Spark task. Iceberg must not
+     * group the chosen parts itself, because rows would then come in another order. Neighbouring groups that have become small are
+     * joined.
      */
     private List<Object> narrowed(Map<Path, FileChoice> choices) {
         List<Object> groups = new ArrayList<>();

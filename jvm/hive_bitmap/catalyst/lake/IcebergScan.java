@@ -17,8 +17,8 @@ import org.apache.spark.sql.connector.read.partitioning.Partitioning;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * An Iceberg scan with some of the tasks. Spark reads once for scans that are equal, so two scans of this class are equal only if
- * they read the same parts of the same files. Iceberg's own scans are equal as soon as their filters are equal.
+ * An Iceberg scan with some of the tasks. Spark reads once for scans that are equal. Iceberg's own scans are equal if their filters
+ * are, but two scans of this class only if they also read the same parts of the same files.
  */
 public final class IcebergScan implements Scan, SupportsReportPartitioning, SupportsReportStatistics, SupportsRuntimeV2Filtering {
     private final Scan inner;
@@ -26,8 +26,8 @@ public final class IcebergScan implements Scan, SupportsReportPartitioning, Supp
     private final Narrowing narrowing;
 
     /**
-     * {@code choice} distinguishes the scan from scans of other parts of the same files. {@code narrowing} is null if no index
-     * narrows the scan.
+     * Wraps a scan. {@code choice} tells it apart from scans of other parts of the same files. {@code narrowing} is null if no
+     * index narrows the scan.
      */
     IcebergScan(Scan inner, Object choice, Narrowing narrowing) {
         this.inner = inner;
@@ -35,7 +35,7 @@ public final class IcebergScan implements Scan, SupportsReportPartitioning, Supp
         this.narrowing = narrowing;
     }
 
-    /** Returns the figures to show for the scan; null if it has none. */
+    /** Returns the figures to show for the scan; null if no index narrows it. */
     public Narrowing narrowing() {
         return narrowing;
     }

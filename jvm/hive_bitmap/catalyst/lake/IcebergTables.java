@@ -28,8 +28,8 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import scala.Option;
 
 /**
- * Recognises Iceberg tables in plans and describes these tables, because Spark itself has no description of them. A branch, a tag
- * or a version of a table counts as the table. Metadata tables do not count, nor do tables with a name that may mean another
+ * Recognises Iceberg tables in plans, and describes them, because Spark itself has no description of them. A branch, a tag or a
+ * version of a table is recognised as the table. Metadata tables are not recognised, nor are tables whose name may mean another
  * table in another catalog.
  */
 public final class IcebergTables {
@@ -48,7 +48,7 @@ public final class IcebergTables {
 
     private IcebergTables() {}
 
-    /** Returns whether a plan reads the rows of an Iceberg table by name, perhaps of a version of it. */
+    /** Returns whether a plan reads the rows of an Iceberg table, or of a version of it, by name. */
     public static boolean isTable(LogicalPlan plan) {
         if (!(plan instanceof DataSourceV2Relation relation) || !relation.table().getClass().getName().equals(TABLE)) return false;
         try {
@@ -110,8 +110,8 @@ public final class IcebergTables {
     }
 
     /**
-     * Returns a table's description with its facts, given Iceberg's schema of its columns. If the description has no owner, the
-     * owner comes from the metastore.
+     * Adds the facts of a table to its description. {@code schema} is Iceberg's schema of its columns. If the description has no
+     * owner, the owner comes from the metastore.
      */
     static CatalogTable withFacts(CatalogTable described, DataSourceV2Relation relation, Object schema) {
         Map<String, String> properties = new HashMap<>(Scala.javaMap(described.properties()));

@@ -10,7 +10,10 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 
-/** The columns that partition an Iceberg table by identity: all rows of a file have one value, which is in its partition. */
+/**
+ * The columns that partition an Iceberg table by identity: all rows of a file have the same value, which is in the file's
+ * partition.
+ */
 final class IdentityPartitions {
     private static final int MOST = 100; // partitions that are looked up one by one, for their values
 
@@ -37,7 +40,7 @@ final class IdentityPartitions {
     }
 
     /**
-     * Groups tasks by the values of these columns, as text (null is NULL). Returns null if the partition spec of some file lacks a
+     * Groups tasks by the values of these columns, as text (null is NULL). Returns null if the partition spec of a file lacks a
      * column, or if there are too many partitions.
      */
     static Map<List<String>, List<Object>> of(List<Object> tasks, List<String> columns, Object schema) {
@@ -56,7 +59,7 @@ final class IdentityPartitions {
         return tasksByValues.isEmpty() ? null : tasksByValues;
     }
 
-    /** Returns the position of a column among the values of a task's partition; -1 if it lacks the column. */
+    /** Returns the position of a column among the values of a task's partition; -1 if the partition lacks the column. */
     private static int position(Object task, Object id) {
         List<Object> fields = Reflected.get(Reflected.get(task, "spec"), "fields");
         for (int at = 0; at < fields.size(); at++) {

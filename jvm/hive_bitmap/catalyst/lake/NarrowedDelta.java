@@ -17,20 +17,19 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.Option;
 
 /**
- * The parts of a Delta table to read, kept under a mark in the options of its relation. The relation keeps Delta's own files and
- * format, because Delta looks for them when it plans the scan, and only then adds the filter over deleted rows. A plan that loses
- * the mark reads more, but returns the same rows.
+ * The parts of a Delta table to read, stored under a mark in the options of its relation. The relation keeps Delta's own files and
+ * format: Delta looks for them when it plans the scan, and adds the filter over deleted rows only if it finds them. A plan that
+ * loses the mark reads more, but returns the same rows.
  *
  * @param choices the ranges of files to read, by path; a file without a choice is read whole
  */
 record NarrowedDelta(Map<Path, FileChoice> choices, Narrowing narrowing) {
     private static final String MARK = "hive_bitmap.narrowed";
-    /** Entries by the string object in the options. An entry lives as long as a plan with this object. */
+    /** The entries by mark, the string object in the options. An entry lives as long as a plan with this object. */
     private static final Map<String, NarrowedDelta> MARKED = Collections.synchronizedMap(new WeakHashMap<>());
 
     /**
-     * Marks a relation with choices of files, by their numbers in the listing. The statistics of the result have the bytes to
-     * read.
+     * Marks a relation with choices of files, by their numbers in the listing. The result has the bytes to read in its statistics.
      */
     static LogicalRelation marked(
             LogicalRelation relation, Listing listing, Map<Integer, FileChoice> choices, Narrowing narrowing) {
@@ -61,7 +60,7 @@ record NarrowedDelta(Map<Path, FileChoice> choices, Narrowing narrowing) {
                 files.sparkSession());
     }
 
-    /** Returns the mark of a relation; null if it has none. */
+    /** Returns the entry of a marked relation; null for any other plan. */
     static NarrowedDelta of(LogicalPlan plan) {
         if (!(plan instanceof LogicalRelation relation) || !(relation.relation() instanceof HadoopFsRelation files)) return null;
         Option<String> mark = ((scala.collection.Map<String, String>) files.options()).get(MARK);

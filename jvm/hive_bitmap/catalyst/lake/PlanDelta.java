@@ -25,8 +25,8 @@ import org.slf4j.LoggerFactory;
 import scala.collection.immutable.Seq;
 
 /**
- * The planner strategy for narrowed scans of Delta tables. Delta's own strategy plans the scan, with the filter over deleted rows.
- * Then files and blocks are left out of the plan.
+ * The planner strategy for narrowed scans of Delta tables. Delta's own strategy plans the scan, with the filter over deleted rows;
+ * then files and blocks are left out of this plan.
  */
 public final class PlanDelta extends SparkStrategy {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
@@ -48,8 +48,8 @@ public final class PlanDelta extends SparkStrategy {
     }
 
     /**
-     * Puts this strategy before all others of a session. Delta's own strategy plans any scan of files, and comes before those of
-     * other extensions.
+     * Puts this strategy before all others of a session, because Delta's own strategy plans any scan of files, and comes before
+     * those of other extensions.
      */
     private static void install(SparkSession session) {
         ExperimentalMethods methods = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().experimentalMethods();

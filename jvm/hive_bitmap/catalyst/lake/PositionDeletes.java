@@ -7,12 +7,12 @@ import java.util.function.Function;
 import java.util.function.LongConsumer;
 import java.util.stream.LongStream;
 
-/** The deletes of an Iceberg task as positions in its file, from files of position deletes or from a deletion vector. */
+/** The deletes of an Iceberg task as positions in its file; they come from files of position deletes, or from a deletion vector. */
 record PositionDeletes(Object task, Object io) implements DeletedRows.OfFile {
     private static final String LOADER = "org.apache.iceberg.data.BaseDeleteLoader";
     private static final String BY_VALUES = "EQUALITY_DELETES";
 
-    /** Returns whether a task has deletes by values, so that only a reader of the rows can tell which ones are deleted. */
+    /** Returns whether a task has deletes by values, so that the deleted rows are known only to a reader of the rows. */
     static boolean hasOthers(Object task) {
         return all(task).stream().anyMatch(deleteFile -> String.valueOf(Reflected.<Object>get(deleteFile, "content")).equals(BY_VALUES));
     }

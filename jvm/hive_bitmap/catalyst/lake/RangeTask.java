@@ -9,9 +9,9 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * A byte range of a data file as an Iceberg task. It has its own start, its own length and its own way to be split. Calls for
- * everything else, such as the file, its deletes and its residual, go to the task of the whole file. Iceberg's readers read a
- * Parquet row group if its middle is in the range, and an ORC stripe if its first byte is. The task is serialized to executors.
+ * A byte range of a data file as an Iceberg task. It has its own start and length, and is split in its own way; for everything
+ * else, such as the file, its deletes and its residual, it calls the task of the whole file. Iceberg's readers read a Parquet row
+ * group if its middle is in the range, and an ORC stripe if its first byte is. The task is serialized to executors.
  */
 final class RangeTask implements InvocationHandler, Serializable {
     private static final String TASK = "org.apache.iceberg.FileScanTask";
@@ -67,7 +67,7 @@ final class RangeTask implements InvocationHandler, Serializable {
         }
     }
 
-    /** Splits the range at the beginnings of blocks, into parts of at least {@code size}, except for the last. */
+    /** Splits the range at the beginnings of blocks, into parts of at least {@code size} bytes, except for the last. */
     private List<Object> split(long size) {
         List<Object> parts = new ArrayList<>();
         List<Long> offsets = Reflected.get(Reflected.get(whole, "file"), "splitOffsets");

@@ -9,7 +9,7 @@ import java.lang.reflect.Method;
 final class Reflected {
     private Reflected() {}
 
-    /** Thrown if the installed version of a library differs from what is expected. */
+    /** Thrown if the installed version of a library differs from the supported ones. */
     static final class Unknown extends RuntimeException {
         Unknown(String message, Throwable cause) {
             super(message, cause);

@@ -14,9 +14,9 @@ import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import scala.collection.immutable.Seq;
 
 /**
- * The files of a Delta scan with the ranges to read, in addition to Delta's own metadata (a deletion vector). A file stays in the
- * list even if nothing of it is read, because the order of the rows depends on the sizes of all files. Files are identified by
- * their paths, which are never reused. This index occurs in physical plans only.
+ * The files of a Delta scan with the ranges to read, beside Delta's own metadata of a file (its deletion vector). A file of which
+ * nothing is read stays in the list, because the order of the rows depends on the sizes of all files. Files are identified by their
+ * paths, which are never reused. This index occurs in physical plans only.
  */
 final class SelectedDeltaFiles extends FilesOf {
     private final Map<Path, FileChoice> choices;

@@ -51,8 +51,8 @@ final class AdviceFile {
     }
 
     /**
-     * Locks a file; retries for a short while. Throws IOException if the file is still locked then. The lock may also be held in
-     * this process: a process can hold a lock only once, and this class may be loaded again for a later SparkContext.
+     * Locks a file, with retries for a short while; throws IOException if it is still locked. The lock may also be held in this
+     * process, which can hold it only once: this class may be loaded again for a later SparkContext.
      */
     private static FileLock locked(FileChannel file) throws IOException {
         for (int tries = 0; tries < MAX_TRIES; tries++) {

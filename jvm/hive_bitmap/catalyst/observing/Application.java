@@ -23,7 +23,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.Option;
 
-/** The observations of a SparkContext's sessions: the record of their queries, the metrics, and how long scans took. */
+/** The observations of a SparkContext's sessions: the record of their queries, the metrics, and the times of scans. */
 public final class Application {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
     private static final String FILE = "spark.hive_bitmap.advice_file";
@@ -41,7 +41,7 @@ public final class Application {
     private final ScanTimes scanTimes = new ScanTimes();
     private final SparkContext context;
 
-    /** The query that a thread plans, and its scans so far, by the id of their first column. */
+    /** The query that a thread plans, and the scans seen in it so far, by the id of their first column. */
     private record Planning(WeakReference<QueryPlanningTracker> query, Map<ExprId, Observation> seen) {}
 
     private Application(SparkContext context) {
@@ -70,8 +70,8 @@ public final class Application {
     }
 
     /**
-     * Observes a scan of the query that this thread plans. A scan is observed only once, even if Spark optimizes it more often: it
-     * optimizes a subquery by itself and again with its query.
+     * Observes a scan of the query that this thread plans. A scan is observed only once, even if Spark optimizes it again, as it
+     * does with a subquery: by itself, and with its query.
      *
      * @param first the first column of the scan's relation
      * @param keySets as in {@link QueryShape}
@@ -116,8 +116,7 @@ public final class Application {
     }
 
     /**
-     * Records the bytes of a scan's files after Spark has pruned its partitions. {@code bytes} is called only if the size of the
-     * scan was unknown.
+     * Records the bytes of a scan's files after Spark has pruned its partitions. {@code bytes} is called only if they were unknown.
      */
     public static void sized(Attribute first, LongSupplier bytes) {
         Planning planning = PLANNING.get();
@@ -125,7 +124,7 @@ public final class Application {
         if (scan != null && scan.isUnsized()) scan.sized(bytes.getAsLong());
     }
 
-    /** Returns how long scans took. */
+    /** Returns the times of scans. */
     public ScanTimes scanTimes() {
         return scanTimes;
     }
@@ -144,7 +143,7 @@ public final class Application {
         metrics.lag(seconds);
     }
 
-    /** Returns the record as lines: the first has the time that it covers, the others are the lines of {@link QueryRecord}. */
+    /** Returns the record as lines: the first has the time that the record covers, the others are those of {@link QueryRecord}. */
     public String text() {
         return String.join("\n", headed(queries.lines()));
     }

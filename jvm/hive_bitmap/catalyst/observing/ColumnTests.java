@@ -35,7 +35,7 @@ final class ColumnTests {
     private final Map<String, Set<String>> samples = new TreeMap<>();
     private final boolean keepsValues;
 
-    /** {@code keepsValues} says whether to keep some values that columns are compared with. */
+    /** Collects the tests. {@code keepsValues} says whether to keep some values that columns are compared with. */
     ColumnTests(List<Expression> conjuncts, boolean keepsValues) {
         this.keepsValues = keepsValues;
         for (Expression conjunct : conjuncts) add(conjunct);

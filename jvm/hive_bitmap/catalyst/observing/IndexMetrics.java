@@ -43,7 +43,7 @@ final class IndexMetrics implements Source {
         bytesSaved.inc(bytes);
     }
 
-    /** Counts a scan that was left alone. The reason is a code of hive_bitmap/core/planning/strategy.py. */
+    /** Counts a scan that was left alone, by the code of the reason (hive_bitmap/core/planning/strategy.py). */
     void leftAlone(String reason) {
         registry.counter("scans.leftAlone." + reason).inc();
     }

@@ -11,10 +11,10 @@ import java.util.Set;
  *
  * @param column the name of the column in lower case
  * @param sql the expression
- * @param test the test of the expression; of the kind OTHER if it is only counted by
+ * @param test the test of the expression; of the kind OTHER if the query only groups or counts by it
  */
 record KeyTest(String column, String sql, ColumnTest test) {
-    /** Returns the use of a key, and adds to {@code samples} some values that it is compared with, if these are kept. */
+    /** Returns the use of a key, and adds the kept values that it is compared with to {@code samples}. */
     static KeyTest of(KeyExpressions.Key key, ColumnTests tested, Map<String, Set<String>> samples) {
         String sql = key.column().name();
         String name = sql.toLowerCase(Locale.ROOT);

@@ -28,8 +28,7 @@ public final class Observation {
     }
 
     /**
-     * Records that the scan is left alone, with the code of the reason. The scan is counted once, even if Spark optimizes the
-     * scan more often.
+     * Records that the scan is left alone, with the code of the reason. It is counted once, even if Spark optimizes the scan again.
      */
     public void leftAlone(String reason) {
         if (metrics == null || isLeftAlone) return;
@@ -66,7 +65,7 @@ public final class Observation {
         for (String index : indexes) queries.addUse(shape.database(), shape.table(), index);
     }
 
-    /** Returns whether the bytes of the files are missing in the record. */
+    /** Returns whether the record lacks the bytes of the scan's files. */
     boolean isUnsized() {
         return shape != null && bytes < 0 && !isServed;
     }

@@ -197,10 +197,10 @@ final class QueryRecord {
         return lines;
     }
 
-    /** Lines to be written, with the figures that were taken from the record for them. */
+    /** Lines to be written, and the figures in them, which were taken from the record. */
     record Taken(List<String> lines, Map<QueryShape, Tally> shapes, Map<IndexName, Long> indexes) {}
 
-    /** Takes the figures that were not taken before, as lines. */
+    /** Takes the figures that no earlier call has taken, as lines. */
     synchronized Taken take() {
         Taken taken = new Taken(new ArrayList<>(), new LinkedHashMap<>(), new LinkedHashMap<>());
         shapes.forEach((shape, entry) -> {

@@ -10,8 +10,8 @@ import java.util.List;
  * @param database the database of the table
  * @param table the name of the table
  * @param tests the tests of columns
- * @param keySets the sets of columns to count keys of, which answers the aggregation over the scan; null if there is no aggregation,
- *     or counts do not answer it
+ * @param keySets the sets of columns to count rows by, which answers the aggregation over the scan; null if there is no
+ *     aggregation, or counts do not answer it
  * @param expressions the expressions that could be keys in place of columns
  */
 record QueryShape(String database, String table, List<ColumnTest> tests, List<List<String>> keySets, List<KeyTest> expressions) {

@@ -27,9 +27,9 @@ import org.slf4j.LoggerFactory;
 import scala.Option;
 
 /**
- * Measures queries whose plan has a single scan, on which Python has decided. Python compares the times with its prices. A query
- * is measured only if it does hardly more than scan: all nodes of its plan are in {@link #NODES}, they pass on few rows, and no
- * job of another query runs at the same time. A plan with a limit is not measured, because it need not read everything.
+ * Measures queries whose plan has a single scan on which Python has decided, so that Python can compare the times with its prices.
+ * A query is measured only if it does hardly more than scan: all nodes of its plan are in {@link #NODES} and pass on few rows, and
+ * no job of another query runs at the same time. A plan with a limit is not measured, because it need not read everything.
  */
 public final class ScanTimes extends SparkListener {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
@@ -53,20 +53,20 @@ public final class ScanTimes extends SparkListener {
     private long othersEnded; // when a job of another query than the latest one ended for the last time
 
     /**
-     * How long a query took.
+     * The time that a query took.
      *
      * @param decision the id of the decision on its scan
      * @param rows the rows that Spark's own scan has read, -1 if other rows were read
      */
     public record ScanTime(String decision, double seconds, long rows) {}
 
-    /** Notes the decision on a scan of the query that this thread plans. */
+    /** Records the decision on a scan of the query that this thread plans. */
     public synchronized void decided(String decision) {
         Option<QueryPlanningTracker> query = QueryPlanningTracker.get();
         if (query.isDefined()) decisions.merge(query.get(), decision, (before, now) -> MANY);
     }
 
-    /** Takes the measurements that were not taken before. */
+    /** Takes the measurements that no earlier call has taken. */
     public synchronized List<ScanTime> take() {
         List<ScanTime> taken = new ArrayList<>(measured);
         measured.clear();
@@ -89,12 +89,14 @@ public final class ScanTimes extends SparkListener {
         ended = end.time();
     }
 
-    /** Returns whether a job of another query has run since a time in milliseconds. {@code query} is the id of an execution. */
+    /** Returns whether a job of another query than this execution has run since a time in milliseconds. */
     private boolean hasRunOthers(String query, long since) {
         return !running.isEmpty() || (query.equals(latest) ? othersEnded : ended) >= since;
     }
 
-    /** Measures a query that has ended. Nothing is thrown: Spark ends the application if a listener lacks a class or method. */
+    /**
+     * Measures a query that has ended. It throws nothing, because Spark ends the application if a listener lacks a class or method.
+     */
     @Override
     public void onOtherEvent(SparkListenerEvent event) {
         if (!(event instanceof SparkListenerSQLExecutionEnd end)) return;

@@ -12,8 +12,8 @@ import scala.Option;
 import scala.collection.immutable.Seq;
 
 /**
- * The planner strategy that drops or renames indexes with their tables. The strategy gets commands that Spark has analyzed, so it
- * does not matter how a statement names a table, or which program executes the statement.
+ * The planner strategy that drops or renames indexes with their tables. It gets commands that Spark has analyzed, so it does not
+ * matter how a statement names a table, or which program executes it.
  */
 public final class AlongWithTables extends SparkStrategy {
     /** The beginning of a DROP that Python executes itself; the same as in hive_bitmap/spark/metastore/metastore.py. */

@@ -31,8 +31,7 @@ final class DropCommand extends SparksCommand {
     }
 
     /**
-     * Returns the command for a command of Spark's; null if Spark's command cannot drop an index, because it drops a temporary
-     * view, for example.
+     * Returns the command for a command of Spark; null if that cannot drop an index, for example because it drops a temporary view.
      */
     static DropCommand of(LogicalPlan plan) {
         if (plan instanceof DropTable drop && drop.child() instanceof ResolvedIdentifier name) {
@@ -66,8 +65,8 @@ final class DropCommand extends SparksCommand {
     }
 
     /**
-     * Returns whether what is dropped may have indexes. A failure of the metastore is only logged: it must not fail Spark's
-     * statement.
+     * Returns whether the dropped table or database may have indexes. A failure of the metastore is only logged, because it must
+     * not fail Spark's statement.
      */
     private boolean mayBeIndexed(org.apache.spark.sql.classic.SparkSession session) {
         try {

@@ -16,7 +16,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
 import scala.collection.immutable.Seq;
 
-/** An index statement, which Python executes; the columns of its result are determined when it is parsed. */
+/** An index statement, which Python executes. The columns of its result are determined when it is parsed. */
 final class IndexCommand extends PythonCommand {
     private IndexCommand(String text, Seq<Attribute> output) {
         super(text, output);

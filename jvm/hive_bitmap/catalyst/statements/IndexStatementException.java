@@ -4,8 +4,8 @@ import com.fasterxml.jackson.databind.JsonNode;
 import org.apache.spark.SparkThrowable;
 
 /**
- * Thrown if an index statement cannot be parsed or executed. The message says why, and what to do. It begins, like Spark's
- * messages, with one of Spark's error conditions in brackets, unless none fits: then the condition is null.
+ * Thrown if an index statement cannot be parsed or executed. The message says why, and what to do. Like Spark's messages, it begins
+ * with one of Spark's error conditions in brackets; if none fits, the condition is null.
  */
 public final class IndexStatementException extends IllegalArgumentException implements SparkThrowable {
     private static final long serialVersionUID = 1;

@@ -13,7 +13,7 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 
 /** A table as Spark has resolved it: by catalog, database and name. */
 record NamedTable(String catalog, String database, String table) {
-    /** The setting that replaces the session's own catalog. The catalog may then have tables that the metastore lacks. */
+    /** The setting that replaces the session's own catalog, which may then have tables that are not in the metastore. */
     private static final String SESSION_CATALOG_SETTING = "spark.sql.catalog." + Names.SESSION_CATALOG;
 
     /** Returns a table by catalog and identifier; null if the namespace of the identifier is not a single database. */

@@ -23,9 +23,7 @@ final class RenameCommand extends SparksCommand {
         this.newName = newName;
     }
 
-    /**
-     * Returns the command for a command of Spark's; null if Spark's command does not rename a table of the session's own catalog.
-     */
+    /** Returns the command for a command of Spark; null if that does not rename a table of the session's own catalog. */
     static RenameCommand of(LogicalPlan plan) {
         if (plan instanceof RenameTable rename && !rename.isView() && rename.child() instanceof ResolvedTable table) {
             return of(plan, NamedTable.of(table.catalog(), table.identifier()), Scala.list(rename.newName()));
@@ -51,7 +49,8 @@ final class RenameCommand extends SparksCommand {
     }
 
     /**
-     * Returns whether the table may have indexes. A failure of the metastore is only logged: it must not fail Spark's statement.
+     * Returns whether the table may have indexes. A failure of the metastore is only logged, because it must not fail Spark's
+     * statement.
      */
     private boolean mayBeIndexed(org.apache.spark.sql.classic.SparkSession session) {
         try {

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.SparkPlan;
 
-/** A command of Spark's that also has Python drop or attach indexes. */
+/** A command of Spark that also has Python drop or attach indexes. */
 abstract class SparksCommand extends PythonCommand {
     final LogicalPlan original;
 

@@ -22,9 +22,9 @@ public final class Statement {
     private static final long SECONDS_TO_START = 60;
 
     /**
-     * The kinds of requests. Python dispatches on the lower-case names: return the columns of a statement's result (PARSE), execute
-     * it (RUN), return the indexes of what a statement drops (DOOMED), drop them (DROP), attach the indexes of a table to its new
-     * name (RENAMED).
+     * The kinds of requests; Python knows them by their lower-case names. PARSE returns the columns of a statement's result, RUN
+     * executes the statement, DOOMED returns the indexes that it drops, DROP drops these, RENAMED attaches the indexes of a table
+     * to its new name.
      */
     private enum Kind { PARSE, RUN, DOOMED, DROP, RENAMED }
 
@@ -80,7 +80,7 @@ public final class Statement {
         return answer.path("doomed").isEmpty() ? null : answer.toString();
     }
 
-    /** Logs that a statement leaves the indexes of its tables behind, if there are any. Returns null. */
+    /** Logs that a statement leaves any indexes of its tables behind; returns null. */
     static String logNotDropped(String text, String why) {
         LOG.warn("{}: its indexes, if it has any, are not dropped: drop those that SHOW INDEX shows; if the"
                 + " database is gone, hive-bitmap clean --location FOLDER deletes their files; {}", text, why);
@@ -125,7 +125,7 @@ public final class Statement {
         }
     }
 
-    /** Returns the answer of the Python process, which is started if it does not run. */
+    /** Returns the answer of the Python process; starts the process if it does not run. */
     private JsonNode answer(SparkSession session, long seconds) throws TimeoutException {
         if (PythonCalls.isAbsent()) {
             String problem = Helper.awaited(session, SECONDS_TO_START);

@@ -29,9 +29,9 @@ import org.slf4j.LoggerFactory;
 import scala.collection.immutable.Seq;
 
 /**
- * Spark's parser, extended by index statements, which become commands. The first words of a text show whether it may be an index
- * statement; if so, Python parses it. All other texts go to Spark's own parser, which also reports their errors. Parsers of older
- * versions of Spark have fewer methods; classes in the signatures of the missing methods are never loaded there.
+ * Spark's parser, extended by index statements, which become commands. If the first words of a text show that it may be an index
+ * statement, Python parses it. All other texts go to Spark's own parser, which also reports their errors. Parsers of older versions
+ * of Spark have fewer methods; there, classes in the signatures of the missing methods are never loaded.
  */
 public final class Statements implements ParserInterface {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
