@@ -14,6 +14,7 @@ from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.stores.speed import LOCAL, Speed
 
 MOST_PARTIALS = 0.25  # share of the table's rows; more rows of partial aggregates are not worth storing
+NOT_WORTH_IT = "not worth it"  # how verdicts against an index begin
 LARGE = 0.5  # share of the table's size; a larger index is not worth its space
 ROWS_OF_A_KEY = 2.0  # with at most so many rows per key, the verdict is that about each row has its own key
 FEW_ROWS, FEW_BLOCKS = 0.01, 0.5  # shares of rows and blocks; a rare key with at most these is worth looking up

@@ -18,6 +18,7 @@ from hive_bitmap.core.samples.extrapolate import Spread
 from hive_bitmap.core.table_info import Table, quote
 from hive_bitmap.errors import HiveBitmapError, InvalidProperty, Unsupported
 from hive_bitmap.spark.advising import observed
+from hive_bitmap.spark.advising.asked_sums import notes_on_sums
 from hive_bitmap.spark.advising.gains import TableFigures
 from hive_bitmap.spark.advising.index_set import PossibleIndex, Step, UnchosenIndex, Workload, choose
 from hive_bitmap.spark.advising.observed import Observed, Shape, Tally
@@ -109,6 +110,9 @@ def advise(
         return Advice(queries=0, since=record.since, notes=(*notes, nothing))
     queried = _tables(spark, shapes, notes)
     proposals, left_out = _choose(spark, queried, limit, times, notes)
+    for queries in queried:
+        indexes = [index.definition for index in queries.indexes]
+        notes.extend(notes_on_sums(spark, queries.base, indexes, queries.shapes))
     if more := sum(len(entry.columns) for entry in left_out[MOST_LEFT_OUT:]):
         notes.append(f"{more:,} more indexes were left out")
     return Advice(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from hive_bitmap.core.index.aggregate_columns import FUNCTIONS
 from hive_bitmap.core.index.markers import is_time
 from hive_bitmap.errors import NotFound, Unsupported
 from hive_bitmap.spark.jvm_bridge import bridge
@@ -61,12 +62,24 @@ class ExpressionTest:
 
 
 @dataclass(frozen=True)
+class Sums:
+    """Sums that would answer an aggregation: aggregates of other columns by `keys`.
+
+    Names are in lower case. `measures` has the name of each aggregated column, with the functions that are needed.
+    """
+
+    keys: tuple[str, ...]
+    measures: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True)
 class Shape:
     """The kind of a query: its tests and aggregation, without values.
 
     Names are in lower case. `key_sets` are sets of columns: the counts of rows by the columns of each set answer the
     aggregation. `key_sets` is None without an aggregation, or if counts do not answer it. An index of one of the
-    `expressions` serves in place of an index of its column.
+    `expressions` serves in place of an index of its column. `sums` is None if sums do not
+    answer the aggregation.
     """
 
     database: str
@@ -74,6 +87,7 @@ class Shape:
     tests: tuple[ColumnTest, ...]
     key_sets: tuple[tuple[str, ...], ...] | None
     expressions: tuple[ExpressionTest, ...] = ()
+    sums: Sums | None = None
 
     @property
     def full_table(self) -> str:
@@ -212,7 +226,18 @@ def _shape(fields: Mapping[str, Any]) -> Shape:
         ExpressionTest(str(column).lower(), str(sql), Kind(kind), _count(values))
         for column, sql, kind, values in fields.get("expressions", ())
     )
-    return Shape(str(fields["database"]).lower(), str(fields["table"]).lower(), tests, key_sets, expressions)
+    sums = _sums(fields["sums"]) if "sums" in fields else None
+    return Shape(str(fields["database"]).lower(), str(fields["table"]).lower(), tests, key_sets, expressions, sums)
+
+
+def _sums(fields: Mapping[str, Any]) -> Sums:
+    measures = tuple(
+        (str(measure["column"]).lower(), tuple(str(function) for function in measure["functions"]))
+        for measure in fields["measures"]
+    )
+    if not all(function in FUNCTIONS for _, functions in measures for function in functions):
+        raise ValueError("that is no aggregate")
+    return Sums(tuple(str(key).lower() for key in fields["keys"]), measures)
 
 
 def _tally(fields: Mapping[str, Any]) -> Tally:

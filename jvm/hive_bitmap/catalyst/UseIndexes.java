@@ -115,7 +115,7 @@ public final class UseIndexes extends Rule<LogicalPlan> {
         try {
             for (Scan scan : scans) {
                 List<List<String>> keySets = Aggregates.keySets(scan);
-                scan.observeFor(application, keySets, Aggregates.expressions(scan, keySets));
+                scan.observeFor(application, keySets, Aggregates.sums(scan), Aggregates.expressions(scan, keySets));
             }
         } catch (Exception | LinkageError e) {
             LOG.debug("a query is not observed: {}", e.toString());

@@ -75,23 +75,24 @@ public final class Application {
      *
      * @param first the first column of the scan's relation
      * @param keySets as in {@link QueryShape}
+     * @param sums as in {@link QueryShape}
      * @param possible expressions of the query that could be keys
      * @param bytes the bytes of the files that Spark would read, -1 if unknown
      * @param columns the columns that are read, {@code "*"} for all
      */
     public Observation observe(
-            CatalogTable table, Attribute first, List<Expression> conjuncts, List<List<String>> keySets,
+            CatalogTable table, Attribute first, List<Expression> conjuncts, List<List<String>> keySets, String sums,
             List<KeyExpressions.Key> possible, long bytes, Collection<String> columns) {
         Map<ExprId, Observation> seen = seen();
-        return seen.computeIfAbsent(first.exprId(), id -> observed(table, conjuncts, keySets, possible, bytes, columns));
+        return seen.computeIfAbsent(first.exprId(), id -> observed(table, conjuncts, keySets, sums, possible, bytes, columns));
     }
 
     private Observation observed(
-            CatalogTable table, List<Expression> conjuncts, List<List<String>> keySets, List<KeyExpressions.Key> possible, long bytes,
-            Collection<String> columns) {
+            CatalogTable table, List<Expression> conjuncts, List<List<String>> keySets, String sums,
+            List<KeyExpressions.Key> possible, long bytes, Collection<String> columns) {
         ColumnTests tested = new ColumnTests(conjuncts, keepsLiterals());
         List<ColumnTest> tests = tested.tests();
-        if (tests.isEmpty() && keySets == null) return new Observation(metrics, queries, null, bytes);
+        if (tests.isEmpty() && keySets == null && sums == null) return new Observation(metrics, queries, null, bytes);
         Map<String, Set<String>> samples = new HashMap<>(tested.samples());
         List<KeyTest> keyTests = List.of();
         if (!possible.isEmpty()) {
@@ -99,7 +100,7 @@ public final class Application {
             ColumnTests testedKeys = new ColumnTests(overKeys, keepsLiterals());
             keyTests = possible.stream().limit(MAX_POSSIBLE_KEYS).map(key -> KeyTest.of(key, testedKeys, samples)).toList();
         }
-        QueryShape shape = new QueryShape(table.database(), table.identifier().table(), tests, keySets, keyTests);
+        QueryShape shape = new QueryShape(table.database(), table.identifier().table(), tests, keySets, sums, keyTests);
         queries.add(shape, bytes, columns, samples);
         return new Observation(metrics, queries, shape, bytes);
     }

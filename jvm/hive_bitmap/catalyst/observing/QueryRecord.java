@@ -21,6 +21,7 @@ import java.util.TreeMap;
  *
  * <pre>
  * {"database", "table", "tests": [[column, kind, values]..], "key_sets": [[column..]..],
+ *  "sums": {"keys": [column..], "measures": [{"column", "functions"}..]},
  *  "expressions": [[column, sql, kind, values]..],
  *  "queries", "bytes", "unsized", "served", "columns": {name: queries}, "samples": {column: [value..]}}
  * {"database", "table", "index", "uses"}

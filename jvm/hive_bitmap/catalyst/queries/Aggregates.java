@@ -136,6 +136,23 @@ public final class Aggregates {
         return expressions;
     }
 
+    /**
+     * Returns the sums that would answer the aggregation over a scan, as the object that a question has. Null if there is no
+     * aggregation, or sums do not answer it.
+     */
+    public static String sums(Scan scan) {
+        if (scan.aggregate == null) return null;
+        ObjectNode described = JsonNodeFactory.instance.objectNode();
+        try {
+            Weighted.ofCases(scan).describeSums(described);
+        } catch (NotFromKeys e) {
+            return null;
+        }
+        if (!(described.get("sums") instanceof ObjectNode sums)) return null;
+        sums.remove("top");
+        return sums.toString();
+    }
+
     /** Thrown for an aggregation that cannot be computed from keys and weights. The message says why. */
     private static final class NotFromKeys extends RuntimeException {
         NotFromKeys(String reason) {

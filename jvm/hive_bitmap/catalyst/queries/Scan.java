@@ -273,11 +273,11 @@ public final class Scan {
      * Has the application observe this scan, in the thread that plans the query. If keys answer the aggregation, {@code keySets}
      * and {@code expressions} are those of the aggregation; otherwise null and none.
      */
-    public void observeFor(Application application, List<List<String>> keySets, List<Expression> expressions) {
+    public void observeFor(Application application, List<List<String>> keySets, String sums, List<Expression> expressions) {
         if (!isOfSessionCatalog(table)) return; // advice names tables without their catalogs
         boolean all = columns.size() == Math.max(all().size(), table.schema().size()); // nested columns may have been pruned
         List<String> read = all ? List.of("*") : columns.stream().map(column -> column.name().toLowerCase(Locale.ROOT)).toList();
-        observation = application.observe(table, all().get(0), dataConjuncts(), dataColumns(keySets), possibleKeys(expressions), bytes(), read);
+        observation = application.observe(table, all().get(0), dataConjuncts(), dataColumns(keySets), sums, possibleKeys(expressions), bytes(), read);
     }
 
     /** Returns the expressions in the conditions and the aggregation that could be keys. */
