@@ -146,7 +146,8 @@ def _item(tokens: Tokens) -> tuple[str, str]:
 
 def _malformed(text: str) -> InvalidProperty:
     return InvalidProperty(
-        f"aggregates is {text!r}: expected functions of columns, not of expressions, such as {_EXAMPLE!r}"
+        f"aggregates is {text!r}: expected functions of columns, not of expressions, such as {_EXAMPLE!r}; to "
+        "aggregate an expression, store its values in a column of the table, and aggregate this column"
     )
 
 

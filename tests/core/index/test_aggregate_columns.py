@@ -101,7 +101,11 @@ def test_the_columns_of_an_index_table() -> None:
         ("avg(n)", InvalidProperty, "unknown aggregate 'avg'; known: count, max, min, sum: sum and count"),
         ("summ(n)", InvalidProperty, "did you mean 'sum'"),
         ("sum(*)", InvalidProperty, "expected functions of columns"),
-        ("sum(n * 2)", InvalidProperty, "not of expressions"),
+        (
+            "sum(n * k)",
+            InvalidProperty,
+            "not of expressions, .*; to aggregate an expression, store its values in",
+        ),
         ("count(distinct n)", InvalidProperty, "expected"),
         ("sum(n) sum(n)", InvalidProperty, "expected"),
         ("sum(n),", InvalidProperty, "expected"),
