@@ -16,7 +16,7 @@ _handled: ContextVar[bool] = ContextVar("handled", default=False)
 
 @contextmanager
 def handled() -> Iterator[None]:
-    """Keep PySpark's errors in this thread out of its log, inside the `with` block."""
+    """Keep errors of this thread out of PySpark's log while the `with` block runs."""
     from pyspark.logger import PySparkLogger
 
     for name in LOGGERS:

@@ -35,8 +35,8 @@ class Entry:
 def entries(server: Server, folder: str) -> list[Entry] | None:
     """List the files and folders in a folder, sorted by name.
 
-    Return None if the folder does not exist. Spark's Thrift Server shows only visible files, and also those of
-    subfolders, for which Unsupported is raised. Raises ServerError.
+    Return None if the folder does not exist. Spark's Thrift Server lists only visible files, and includes the files of
+    subfolders. Raises Unsupported if it lists a file of a subfolder, and ServerError.
     """
     if server.is_spark:
         return _spark_entries(server, folder)

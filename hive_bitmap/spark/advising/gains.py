@@ -164,7 +164,7 @@ def _arrow(columns: Sequence[Any], schema: pa.Schema) -> pa.Table:
 def _selected(table: TableFigures, test: ColumnTest | None) -> tuple[float, float]:
     """Return how many rows a test selects, and in what share of blocks.
 
-    If `test` is None, the test is a lookup of one average key.
+    If `test` is None, the result is for a lookup of one average key.
     """
     key, keys = table.key, 1.0
     if test is not None and test.kind is Kind.RANGE:

@@ -372,7 +372,7 @@ def _run(
 def _carry_out(
     spark: SparkSession, planned: BuildPlan, created: bool, progress: ProgressCallback | None
 ) -> tuple[Sequence[Manifest], int, bool]:
-    """Carry out a plan, without repairs.
+    """Carry out a plan, but do not repair what concurrent builds have published.
 
     `created` says whether the build creates its indexes. Return the manifests of the new segments, the number of base
     files that have changed since the plan was made, and whether the indexes have exactly the planned segments.

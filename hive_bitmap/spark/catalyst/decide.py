@@ -244,7 +244,7 @@ class _AskedScan:
 
     @property
     def _ordered(self) -> frozenset[str]:
-        """The columns, in lower case, whose keys Spark sorts as shards do."""
+        """The columns, in lower case, whose keys Spark sorts in the order of the keys in shards."""
         return frozenset(column.name.lower() for column in self.table.base.keyed_columns if has_order(column))
 
     def _count_request(self) -> Request:

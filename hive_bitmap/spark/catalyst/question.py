@@ -151,7 +151,7 @@ class Question:
         """Return a DataFrame that reads the selected rows of a plan.
 
         With `pieces`, our tasks read the rows of these pieces. If `pieces` is None, Spark reads the splits of a SerDe
-        table that may have selected rows (`superset.split_rows`). The result is then None if all splits may have some.
+        table that may have selected rows (`superset.split_rows`); if all splits may have some, the result is None.
         """
         if pieces is None:
             return split_rows(self.spark, request, prepared)

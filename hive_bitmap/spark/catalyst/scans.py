@@ -238,10 +238,10 @@ class Scan:
     `key_sets` are the sets of columns to count rows by, to answer the aggregation above the scan. `key_sets` is empty
     if there is no aggregation, or if counts do not answer the aggregation, for the reason `unanswered`. `extremes` are
     columns, in lower case: each is a key set of its own for which MIN and MAX are enough. `summaries` are columns, in
-    lower case: each is a key set of its own for which a summary (`key_merge.summary`) is enough. `group_summary` is the
-    only key set, if a summary of one column for each group of the other is enough. If the query needs
-    only some groups of its only key set, a single column, `top` says which groups; otherwise it is None. `sums` say how
-    partial aggregates answer the aggregation; None if they do not.
+    lower case: each is a key set of its own for which a summary (`key_merge.summary`) is enough. `group_summary` names
+    the two columns of the only key set, if a summary of one of them for each value of the other is enough; otherwise it
+    is None. If the only key set is a single column, and the query needs only some of its groups, `top` says which
+    groups; otherwise it is None. `sums` say how partial aggregates answer the aggregation; None if they do not.
 
     `runtime_filters` are the filters by the keys of small sides of joins. `listed` is None if Spark does not list the
     files, or has not listed them yet (`Question.summarized`). `cores` is the number of tasks that run at once.

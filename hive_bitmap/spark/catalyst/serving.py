@@ -271,8 +271,8 @@ class Serving:
 
         `decide` makes the decision. `key` is equal for equal questions; None for a question whose decision is not
         shared. The first query with a key calls `decide`, and the others wait for its decision. A waiting query calls
-        `decide` itself if it cannot use that decision, or after `seconds`: the first query may be waiting for other
-        late plans.
+        `decide` itself if it cannot use that decision, or if it has waited for `seconds`: the first query may itself
+        be held up by other plans that are late.
         """
         if key is None:
             return decide()
@@ -393,13 +393,13 @@ def _judged(index: Index, whys: Mapping[str, str]) -> Index:
 
 
 def _key(asker: tuple[str, ...], scan: Mapping[str, Any], listed: ListingSummary | None) -> str | None:
-    """Return the key under which the decision on a scan is shared.
+    """Return the key under which the decision on a scan is shared; None if the decision is not shared.
 
-    The key is `asker` (who asks, under which settings) and the text of the question, with a version for each expression
-    that Spark evaluates (`Question.versions` of Java), and with the summary of the files (`listed`). These have
-    everything that the decision depends on besides the indexes. The key is None if the decision depends on more: on
-    files that this process lists, or on rows that have to be read. The key is also None for a scan that a function of
-    hive_bitmap makes, because the function shows the lookups.
+    The key has everything that the decision depends on besides the indexes: `asker` (who asks, under which settings),
+    the text of the question, with a version for each expression that Spark evaluates (`Question.versions` of Java),
+    and the summary of the files (`listed`). A decision is not shared if it depends on more: on files that this process
+    lists, or on rows that have to be read. It is also not shared if a function of hive_bitmap makes the scan, because
+    the function shows the lookups.
     """
     if listed is None or scan["runtime_filters"] or not scan.get("must_pay", True):
         return None

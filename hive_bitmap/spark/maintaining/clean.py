@@ -296,7 +296,7 @@ def _dropped(
     """Find the roots of dropped indexes among `folders`.
 
     Only indexes that `search` includes are looked for. Roots of existing (`trusted`) indexes are left out. Return the
-    roots that provably belong to this metastore or that the caller gives, and reports on the other roots.
+    roots that may be cleaned, and reports on the others, with the reason to keep them (see `_owner`).
     """
     dropped, unproved = [], []
     for folder in folders:

@@ -90,9 +90,9 @@ def evaluate_leaves(
 
 
 def _key(definition: Definition, name: str) -> tuple[Column, pa.Field]:
-    """Return a key of an index under its name in predicates, with its Arrow field in the index table.
+    """Return the key of an index that predicates call `name`, with its Arrow field in the index table.
 
-    `name` is this name, in any case.
+    The case of `name` does not matter.
     """
     keys = zip(definition.key_names, definition.columns, key_fields(definition), strict=True)
     return next((Column(key, column.type), field) for key, column, field in keys if key.lower() == name.lower())

@@ -221,9 +221,9 @@ def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, 
 
 
 def _orphans_elsewhere(spark: SparkSession, name: str, known_tables: Sequence[Table]) -> list[Table]:
-    """Return possible index tables of a missing table in other databases.
+    """Return tables in other databases that may be index tables of a missing table.
 
-    Such tables have the default names of the missing table's index tables. Tables in `known_tables` are left out.
+    They have the default names of the missing table's index tables. Tables in `known_tables` are left out.
     """
     catalog, database, table = metastore.split_name(spark, name)
     pattern, known_names = index_table_name(database, table, "*"), set(map(_name, known_tables))

@@ -341,8 +341,8 @@ public final class KeyExpressions {
     }
 
     /**
-     * Replaces keys in a conjunct. A NULL test of a column becomes one of a key that is NULL for the same rows, so that the key's
-     * index alone is enough for the NULL tests that Spark adds to comparisons.
+     * Replaces keys in a conjunct. Spark adds NULL tests of columns to comparisons; such a test becomes a NULL test of a key that
+     * is NULL for the same rows, so that no other index than that of the key is needed.
      */
     public static Expression replacedInConjunct(Expression conjunct, List<Key> keys) {
         if (conjunct instanceof IsNotNull test && test.child() instanceof Attribute tested) {

@@ -26,8 +26,8 @@ public final class NewKeys {
     private NewKeys() {}
 
     /**
-     * Resolves an expression over columns under settings, and returns it with the beginning of its description. Throws NotServed if
-     * it cannot be a key.
+     * Resolves an expression over columns, and returns it together with a JSON object, to which the rest of its description is
+     * added. Throws NotServed if the expression cannot be a key.
      */
     @FunctionalInterface
     private interface Resolver {

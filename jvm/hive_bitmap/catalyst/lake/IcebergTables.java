@@ -81,7 +81,7 @@ public final class IcebergTables {
         return new TableIdentifier(name, Option.apply(database), Option.apply(isOfSession ? Names.SESSION_CATALOG : catalog));
     }
 
-    /** Returns the description of a table, without the facts of its log. */
+    /** Returns the description of a table, without the facts that {@link #withFacts} adds. */
     public static CatalogTable described(DataSourceV2Relation relation) {
         Object table = Reflected.get(relation.table(), "table");
         Map<String, String> properties = relation.table().properties();

@@ -129,7 +129,9 @@ public final class PythonCalls {
         return off;
     }
 
-    /** Returns the function of the Python that answers; null if none does. */
+    /**
+     * Returns the function by which Python answers: that of the driver's Python, else that of the helper; null if there is neither.
+     */
     private static BiFunction<Object, Object, Object> answers() {
         BiFunction<Object, Object, Object> driverPython = python;
         return driverPython == null ? helper : driverPython;

@@ -413,8 +413,8 @@ public final class Scan {
     }
 
     /**
-     * Returns a version of the files that Spark would read; null if Spark does not list the files. Under the same conditions,
-     * versions of different files differ.
+     * Returns a version of the files that Spark would read; null if Spark does not list the files. If two scans have the same
+     * conditions, but different files, their versions differ.
      */
     String versionOfFiles() {
         if (iceberg != null) return iceberg.version();

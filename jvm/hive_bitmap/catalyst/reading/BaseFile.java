@@ -22,7 +22,10 @@ final class BaseFile {
         return path.getFileSystem(conf).getFileStatus(path);
     }
 
-    /** Returns the status of a file before it is read; from a listing of its folder if the store has tags. */
+    /**
+     * Returns the status of a file before it is read. If the index has a tag of the file, the status comes from a listing of its
+     * folder.
+     */
     static FileStatus status(Path path, FileChoice indexed, Configuration conf) throws IOException {
         return isLocal(path) || indexed.tag().isEmpty() ? status(path, conf) : FolderListing.status(path, conf);
     }

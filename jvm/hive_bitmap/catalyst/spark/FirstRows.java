@@ -122,7 +122,7 @@ public record FirstRows(String column, boolean ascending, boolean nullsFirst, in
                         || node instanceof RaiseError)));
     }
 
-    /** Returns the column of the relation that a sort key is; null if the sort key is computed. */
+    /** Returns the column of the relation that is a sort key; null if the sort key is computed. */
     private static Attribute column(Expression key, List<Project> projections) {
         Expression expression = key;
         for (Project project : projections) {
