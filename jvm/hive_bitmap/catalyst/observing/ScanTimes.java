@@ -14,7 +14,9 @@ import org.apache.spark.scheduler.SparkListenerEvent;
 import org.apache.spark.scheduler.SparkListenerJobEnd;
 import org.apache.spark.scheduler.SparkListenerJobStart;
 import org.apache.spark.sql.catalyst.QueryPlanningTracker;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.execution.FileSourceScanExec;
+import org.apache.spark.sql.execution.FilterExec;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.SparkPlan;
@@ -28,8 +30,9 @@ import scala.Option;
 
 /**
  * Measures queries whose plan has a single scan on which Python has decided, so that Python can compare the times with its prices.
- * A query is measured only if it does hardly more than scan: all nodes of its plan are in {@link #NODES} and pass on few rows, and
- * no job of another query runs at the same time. A plan with a limit is not measured, because it need not read everything.
+ * A query is measured only if it does hardly more than scan: all nodes of its plan are in {@link #NODES} and pass on few rows, its
+ * filters have only expressions in {@link #CHEAP}, and no job of another query runs at the same time. A slow function in a filter
+ * would make all scans look slow. A plan with a limit is not measured, because it need not read everything.
  */
 public final class ScanTimes extends SparkListener {
     private static final Logger LOG = LoggerFactory.getLogger("hive_bitmap");
@@ -44,6 +47,9 @@ public final class ScanTimes extends SparkListener {
             "WholeStageCodegenExec", "InputAdapter", "ColumnarToRowExec", "FilterExec", "ProjectExec", "HashAggregateExec",
             "ObjectHashAggregateExec", "SortAggregateExec", "SortExec", "TakeOrderedAndProjectExec", "ShuffleExchangeExec",
             "AQEShuffleReadExec");
+    private static final Set<String> CHEAP = Set.of( // expressions that take less time than reading the value of a row
+            "And", "Or", "Not", "EqualTo", "EqualNullSafe", "LessThan", "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual", "In",
+            "InSet", "IsNull", "IsNotNull", "StartsWith", "AttributeReference", "Literal");
 
     private final Map<QueryPlanningTracker, String> decisions = new WeakHashMap<>();
     private final Deque<ScanTime> measured = new ArrayDeque<>();
@@ -128,7 +134,12 @@ public final class ScanTimes extends SparkListener {
         if (!Scala.list(plan.subqueries()).isEmpty()) return false;
         if (SCANS.contains(name)) return scans.add(plan);
         if (!NODES.contains(name) || !name.equals("ColumnarToRowExec") && rows(plan) > MAX_ROWS) return false;
+        if (plan instanceof FilterExec filter && !isCheap(filter.condition())) return false;
         return Scala.list(plan.children()).stream().allMatch(child -> isScanOnly(child, scans));
+    }
+
+    private static boolean isCheap(Expression condition) {
+        return !condition.exists(Scala.predicate(node -> !CHEAP.contains(node.getClass().getSimpleName())));
     }
 
     /** Returns the rows that Spark's own scan has read; -1 if other rows were read. */
