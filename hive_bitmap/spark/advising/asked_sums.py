@@ -1,7 +1,7 @@
-"""Tell which sums queries ask for, and which indexes would have answered them.
+"""Find sums that queries ask for, and describe indexes that would answer them.
 
-An index of type AGGREGATE answers sums by its keys. Unlike proposals, these indexes are not compared with each other:
-for each set of columns by which queries sum, one index is described.
+An index of type AGGREGATE answers sums by its keys. These indexes are not compared with each other, as proposed
+indexes are: each set of columns by which queries sum gives one index.
 """
 
 from __future__ import annotations
@@ -51,7 +51,11 @@ class AskedSums:
         )
 
     def text(self, table: Table) -> str:
-        """Return the property of an index that holds the aggregates; a sum brings the others of its column along."""
+        """Return the aggregates in the form of an index property.
+
+        Aggregates that such an index has anyway are left out: the count, minimum and maximum of a column with a sum,
+        and the count of a column with a minimum or maximum.
+        """
         aggregates = self.aggregates(table)
         summed = {aggregate.column for aggregate in aggregates if aggregate.function == "sum"}
         bounded = {aggregate.column for aggregate in aggregates if aggregate.function in ("min", "max")} - summed
@@ -64,10 +68,10 @@ class AskedSums:
 
 
 def asked_sums(shapes: Mapping[Shape, Tally], partitioned_by: Collection[str]) -> list[AskedSums]:
-    """Return the sums that queries of a table ask for, those that read most first.
+    """Return the sums that queries of a table ask for, sorted by the bytes that the queries read, most first.
 
-    `partitioned_by` are the partition columns in lower case. Sums by no other column, or by more than MOST_COLUMNS, are
-    left out.
+    `partitioned_by` are the partition columns in lower case. Sums by partition columns only, or by more than
+    MOST_COLUMNS other columns, are left out.
     """
     tallies: defaultdict[Columns, Tally] = defaultdict(Tally)
     functions: defaultdict[Columns, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
@@ -82,23 +86,24 @@ def asked_sums(shapes: Mapping[Shape, Tally], partitioned_by: Collection[str]) -
     asked = [
         AskedSums(
             columns=columns,
-            functions={name: frozenset(found) for name, found in functions[columns].items()},
+            functions={name: frozenset(needed) for name, needed in functions[columns].items()},
             queries=tally.queries,
             bytes=tally.bytes,
         )
         for columns, tally in tallies.items()
         if 0 < len(columns) <= MOST_COLUMNS and functions[columns]
     ]
-    return sorted(asked, key=lambda one: (-one.bytes, -one.queries, sorted(one.columns)))
+    return sorted(asked, key=lambda sums: (-sums.bytes, -sums.queries, sorted(sums.columns)))
 
 
 def notes_on_sums(
     spark: SparkSession, base: Table, indexes: Sequence[Definition], shapes: Mapping[Shape, Tally]
 ) -> Iterator[str]:
-    """Yield a sentence for each of the sums that queries of a table ask for, and no index holds.
+    """Yield sentences on sums that queries of a table ask for, and that no index answers.
 
-    `indexes` are the indexes of the table. Each sentence has the statement that creates an index, and the estimate of
-    its size. There are at most MOST_NOTES of them.
+    `indexes` are the indexes of the table. A sentence has the statement that creates an index for the sums, with the
+    estimated size of the index, or says that the index is not worth it. There are at most MOST_NOTES of them. If the
+    estimate fails, a single sentence says why.
     """
     partitioned_by = {column.name.lower() for column in base.partition_columns}
     data_columns = {column.name.lower() for column in base.columns}
@@ -135,7 +140,10 @@ def _is_held(asked: AskedSums, base: Table, indexes: Sequence[Definition]) -> bo
 
 
 def _definition(asked: AskedSums, base: Table, taken: Collection[str]) -> Definition:
-    """Return an index that answers the sums, with a name that is not among `taken`. Raise HiveBitmapError."""
+    """Return an index that answers the sums, with a name that is not in `taken`.
+
+    Raise HiveBitmapError if there can be no such index.
+    """
     index = define(base, sorted(asked.columns), type="AGGREGATE", aggregates=asked.text(base))
     if index.name not in taken:
         return index

@@ -78,8 +78,7 @@ class Shape:
 
     Names are in lower case. `key_sets` are sets of columns: the counts of rows by the columns of each set answer the
     aggregation. `key_sets` is None without an aggregation, or if counts do not answer it. An index of one of the
-    `expressions` serves in place of an index of its column. `sums` is None if sums do not
-    answer the aggregation.
+    `expressions` serves in place of an index of its column. `sums` is None if sums do not answer the aggregation.
     """
 
     database: str
