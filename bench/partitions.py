@@ -45,10 +45,15 @@ TURNS = 5
 
 @dataclass(frozen=True)
 class Place:
-    """Where the tables are: below `url`, or in the warehouse if it is empty; `proxy` counts the requests of a store."""
+    """Where the tables are: below `url`, or in the warehouse if it is empty.
+
+    `proxy` counts the requests of a store, and lets each wait for `delay` seconds while a step is timed: tables are
+    made without that.
+    """
 
     url: str = ""
     proxy: Proxy | None = None
+    delay: float = 0.0
 
     def requests(self) -> int:
         return 0 if self.proxy is None else len(self.proxy.seen)
@@ -76,10 +81,9 @@ def main(layouts: Sequence[str], rows: int, external: bool, delay: int | None) -
 def _started(folder: Path, external: bool, delay: int | None) -> Iterator[tuple[SparkSession, Place]]:
     if delay is not None:
         with stores.started(folder) as (spark, proxy):
-            proxy.delay = delay / 1000
             spark.sql(f"CREATE DATABASE bench LOCATION 's3a://{stores.BUCKET}/bench'")
             spark.catalog.setCurrentDatabase("bench")
-            yield spark, Place(f"s3a://{stores.BUCKET}/tables", proxy)
+            yield spark, Place(f"s3a://{stores.BUCKET}/tables", proxy, delay / 1000)
         return
     conf = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR"}
     conf |= {"spark.hive_bitmap.learn_prices": "false"}
@@ -153,9 +157,14 @@ def _ask(spark: SparkSession, place: Place, table: Table, label: str, text: str,
 
 
 def _timed(place: Place, do: Callable[[], Any]) -> tuple[float, int, Any]:
+    if place.proxy is not None:
+        place.proxy.delay = place.delay
     before, began = place.requests(), time.perf_counter()
     result = do()
-    return time.perf_counter() - began, place.requests() - before, result
+    seconds, requests = time.perf_counter() - began, place.requests() - before
+    if place.proxy is not None:
+        place.proxy.delay = 0.0
+    return seconds, requests, result
 
 
 def _shown(place: Place, requests: int) -> str:
