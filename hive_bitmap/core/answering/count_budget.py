@@ -24,7 +24,7 @@ from hive_bitmap.core.index import lookup as shards
 from hive_bitmap.core.index.shard import ROW_GROUP_ROWS
 from hive_bitmap.core.planning.prices import CLEARLY_CHEAPER
 from hive_bitmap.core.predicates.nodes import Constant, Or, Predicate, Unknown, columns_of, leaves_of
-from hive_bitmap.core.selecting.candidates import Lookup
+from hive_bitmap.core.selecting.candidates import Lookup, tests_other_indexes
 from hive_bitmap.core.selecting.key_matches import MatchingKeys, may_hold
 from hive_bitmap.core.selecting.lookup_units import ANY_KEY, IndexPart
 from hive_bitmap.core.selecting.select import matching_share, selected_share
@@ -166,18 +166,21 @@ def _summed(
 ) -> CountCost:
     """Compare adding up partial aggregates with aggregating the rows by Spark.
 
-    `measures` is the number of aggregated columns; the other arguments are as in `count_cost`. All columns belong to
-    one index. A row group of the index is skipped if the predicate tests a single column, and the row group has no
-    matching key.
+    `measures` is the number of aggregated columns; the other arguments are as in `count_cost`. One index has the keys
+    and the aggregates. A row group of this index is skipped if the predicate tests a single column of the index, and
+    the row group has no matching key. If the predicate tests columns of other indexes, these are looked up, too.
     """
     seconds, columns = 0.0, set(keys) - {ANY_KEY}
     for lookup in lookups:
         by_column = _by_column(lookup.predicate)
         columns |= set(by_column)
-        shares = [_share_of_groups(lookup, column, node) for column, node in by_column.items()]
-        share = shares[0] if len(shares) == 1 else 1.0
-        seconds += share * lookup.unit.parts[keys[0]].entries * prices.merged_row * (1 + measures)
-        seconds += len(lookup.unit.parts[keys[0]].shards) * prices.shard
+        read = {column: _share_of_groups(lookup, column, node) for column, node in by_column.items()}
+        share = next(iter(read.values())) if len(read) == 1 else 1.0
+        if tests_other_indexes(lookup):
+            share = 1.0
+            seconds += _seconds(lookup, (), read, dict.fromkeys(read, 0.0), prices)
+        if (part := lookup.unit.parts.get(keys[0])) is not None:
+            seconds += share * part.entries * prices.merged_row * (1 + measures) + len(part.shards) * prices.shard
     what = "the partial aggregates are added up"
     return _compared(seconds, _rows(lookups), len(columns) + measures, cores, prices, waits, what)
 

@@ -2,12 +2,14 @@
 
 The rows of an index may hold the count, sum, minimum and maximum of other columns, for each key and block
 (`aggregate_columns`). If one index has all keys and all columns of the predicate, these partial aggregates answer a
-query without bitmaps. A file is left out if the index does not know its values.
+query without bitmaps. If other indexes test the predicate, they answer for blocks whose rows are all selected, or none.
+A file is left out if the index does not know its values, or if only some rows of a block are selected.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -19,7 +21,7 @@ from hive_bitmap.core.index import lookup as shards
 from hive_bitmap.core.index.aggregate_columns import SUM_DIGITS, Aggregate, fitting, summable
 from hive_bitmap.core.planning.settings import ANSWER_BYTES
 from hive_bitmap.core.predicates.nodes import TRUE, Predicate
-from hive_bitmap.core.selecting.candidates import Lookup, restrict
+from hive_bitmap.core.selecting.candidates import Lookup, look_up, restrict, tests_other_indexes
 from hive_bitmap.core.selecting.index_rows import COUNT, GROUP, INCONSISTENT, IndexRows, index_rows, require_complete
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
 from hive_bitmap.core.selecting.lookup_units import ANY_KEY, Flags, Longs, LookupUnit
@@ -57,10 +59,10 @@ def add_up(
     Return the sums, and the positions in `LookupUnit.paths` of the files that are left out. The sums are None if all
     files are left out.
 
-    A single index must serve the unit of `lookup`, and the unit must also have it under the name ANY_KEY. This index
-    must cover every file, and have the columns `keys` (in lower case), the columns of the predicate, and the
-    aggregates, among them the count of each aggregated column. The predicate must be exact in every file, and no row
-    may be deleted. `matching_keys` has the keys for which the leaves that only Spark evaluates are TRUE.
+    The unit of `lookup` must have the index with the aggregates under the name ANY_KEY. This index must cover every
+    file, and have the columns `keys` (in lower case) and the aggregates, among them the count of each aggregated
+    column. The predicate must be exact in every file, and no row may be deleted. `matching_keys` has the keys for which
+    the leaves that only Spark evaluates are TRUE.
 
     The sums have a row for each key that occurs. Their columns are `keys`, COUNT (int64) and the stored columns of the
     aggregates. If `groups` is given, it has the number of a group for each file of the unit. Each group of files is
@@ -69,15 +71,14 @@ def add_up(
     """
     files = range(len(lookup.unit.paths))
     try:
-        return _sums(lookup.unit, lookup.predicate, matching_keys, keys, aggregates, limit, groups), ()
+        return _sums(lookup, matching_keys, keys, aggregates, limit, groups), ()
     except _UnknownValues as e:
         known_files = np.flatnonzero(~e.files).tolist()
         left_out = tuple(file for file in files if e.files[file])
     if not known_files:
         return None, left_out
-    unit = restrict(lookup, known_files).unit
     groups = None if groups is None else [groups[file] for file in known_files]
-    return _sums(unit, lookup.predicate, matching_keys, keys, aggregates, limit, groups), left_out
+    return _sums(restrict(lookup, known_files), matching_keys, keys, aggregates, limit, groups), left_out
 
 
 class RunningSums(RunningCounts):
@@ -129,28 +130,42 @@ def require_sums(rows: pa.Table, aggregates: Sequence[Aggregate]) -> None:
 
 
 def _sums(
-    unit: LookupUnit,
-    predicate: Predicate,
+    lookup: Lookup,
     matching_keys: MatchingKeys,
     keys: Sequence[str],
     aggregates: Sequence[Aggregate],
     limit: int,
     groups: Sequence[int] | None,
 ) -> pa.Table:
-    """Add up the aggregates of a unit.
+    """Add up the aggregates of all files of a lookup.
 
-    The arguments are as in `add_up`, with the unit and the predicate of its lookup. Raises _UnknownValues, and the
-    errors of `add_up`.
+    The arguments are as in `add_up`. Raises _UnknownValues, and the errors of `add_up`.
     """
+    unit, predicate = lookup.unit, lookup.predicate
     grouping = [] if groups is None else [pa.field(GROUP, pa.int64())]
     fields = [*(unit.parts[key].key.with_name(key) for key in keys), *grouping, pa.field(COUNT, pa.int64())]
     schema = pa.schema([*fields, *(aggregate.field for aggregate in aggregates)])
+    if tests_other_indexes(lookup):
+        blocks = _whole_blocks(lookup, matching_keys)
+        return _all_sums(unit, TRUE, {}, keys, aggregates, schema, limit, groups, blocks)
     compute = partial(_all_sums, unit, predicate, matching_keys, keys, aggregates, schema, limit, groups)
     if predicate != TRUE:
         return compute()
     numbers = None if groups is None else tuple(groups)
     cache_key = (unit.parts[ANY_KEY].shards, unit.paths, tuple(schema), numbers)
     return require_small(shards.cached(cache_key, compute), limit)
+
+
+def _whole_blocks(lookup: Lookup, matching_keys: MatchingKeys) -> Flags:
+    """Return for each block whether all of its rows are selected; no row of the other blocks is selected.
+
+    `matching_keys` is as in `add_up`. Raises _UnknownValues for files with a block of which some rows are selected, and
+    for files of a damaged index.
+    """
+    selected = look_up(lookup, matching_keys)
+    if not selected.exact.all():
+        raise _UnknownValues(~selected.exact)
+    return selected.counts > 0
 
 
 def _all_sums(
@@ -162,12 +177,20 @@ def _all_sums(
     schema: pa.Schema,
     limit: int,
     groups: Sequence[int] | None,
+    blocks: Flags | None = None,
 ) -> pa.Table:
+    """Add up the aggregates of a unit whose index has all columns of the predicate.
+
+    `schema` is the schema of the result. If `blocks` are given, only these blocks count. The other arguments are as in
+    `add_up`, with the unit and the predicate of its lookup. Raises _UnknownValues, and the errors of `add_up`.
+    """
     group = None if groups is None else np.array(groups, np.int64)[unit.file]
     sums = RunningSums(schema.empty_table(), limit, aggregates)
     in_blocks, unknown = np.zeros(len(unit.rows), np.int64), np.zeros(len(unit.paths), bool)
     for rows in index_rows(unit, list(keys) or [ANY_KEY], predicate, matching_keys):
         in_blocks += np.bincount(rows.block, rows.cardinality, len(in_blocks)).astype(np.int64)
+        if blocks is not None:
+            rows = replace(rows, true=blocks[rows.block])
         chosen, stored = np.flatnonzero(rows.true), chosen_partials(rows, aggregates)
         is_unknown = _unknown(stored, aggregates, rows.cardinality[chosen])
         unknown[unit.file[rows.block[chosen[is_unknown]]]] = True

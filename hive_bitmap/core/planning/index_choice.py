@@ -96,34 +96,76 @@ def choose_for_sums(
 ) -> IndexChoice:
     """Choose the index whose partial aggregates answer a query.
 
-    The index must have all keys, all columns that the predicate tests, and all aggregates. `partitioned_by` are the
-    partition columns in lower case, which the index need not have. An index with fewer columns is preferred; of indexes
-    with equally many columns, an AGGREGATE index, which has fewer rows. In `by_column`, the chosen index also has the
-    key ANY_KEY, because the query may name none of its columns. `measures` maps each measure to its aggregates. A
-    measured column that is not a data column of the table has no aggregates, and then no index is chosen. `indexes`,
-    `predicate` and `keys` are as in `choose`.
+    The index must have all keys and all aggregates. `partitioned_by` are the partition columns in lower case, which the
+    index need not have. An index that also has all columns that the predicate tests is preferred, then an index with
+    fewer columns, and then an AGGREGATE index, which has fewer rows. If no index has all tested columns, a BITMAP index
+    with the keys and aggregates is chosen, and other BITMAP indexes for the tested columns that it lacks.
+
+    In `by_column`, the index with the aggregates also has the key ANY_KEY, because the query may name none of its
+    columns. `measures` maps each measure to its aggregates. A measured column that is not a data column of the table
+    has no aggregates, and then no index is chosen. `indexes`, `predicate` and `keys` are as in `choose`.
     """
     aggregates = [aggregate for held in measures.values() for aggregate in held]
     tested = {column.lower() for column in columns_of(predicate)}
-    needed = {*keys, *tested} - set(partitioned_by)
+    needed, keyed = {*keys, *tested} - set(partitioned_by), set(keys) - set(partitioned_by)
     holding = [
         definition
         for definition, why_not in indexes
         if not why_not and definition.counts_rows and all(measures.values()) and holds(definition, aggregates)
     ]
     serving = [definition for definition in holding if needed <= {name.lower() for name in definition.key_names}]
+    if not serving and measures and (by_blocks := _choose_by_blocks(indexes, holding, keyed, needed - keyed)):
+        return _with_sums(indexes, by_blocks, predicate, aggregates)
     if not serving:
         by = f" by {_shown(sorted(needed), [definition for definition, _ in indexes])}" if needed and holding else ""
         why = f"no index holds {', '.join(map(str, measures))}{by}{_unusable(indexes)}"
         return IndexChoice(by_column={}, unserved=Unserved(Reason.NOT_TESTED, why), uses=())
     chosen = min(serving, key=lambda d: (len(d.columns), not d.counts_files, d.name))
-    serves = f"serves {_shown(sorted(needed), [chosen])}; " if needed else ""
-    reason = f"{serves}holds {texts(aggregates) or Aggregate('count')}"
-    uses = [
-        replace(use, reason=reason) if use.used else use
-        for use in explain_indexes(indexes, dict.fromkeys((*needed, ANY_KEY), chosen), predicate)
-    ]
-    return IndexChoice(by_column=dict.fromkeys((*needed, ANY_KEY), chosen), unserved=None, uses=tuple(uses))
+    by_column = dict.fromkeys((*sorted(needed), ANY_KEY), chosen)
+    return _with_sums(indexes, by_column, predicate, aggregates)
+
+
+def _with_sums(
+    indexes: Sequence[tuple[Definition, str]],
+    by_column: Mapping[str, Definition],
+    predicate: Predicate,
+    aggregates: Sequence[Aggregate],
+) -> IndexChoice:
+    """Return the choice of indexes of which one, under the key ANY_KEY, holds `aggregates`."""
+    holder, uses = by_column[ANY_KEY], []
+    for use in explain_indexes(indexes, by_column, predicate):
+        if use.name == holder.name:
+            columns = [column for column, chosen in by_column.items() if chosen is holder and column != ANY_KEY]
+            serves = f"serves {_shown(columns, [holder])}; " if columns else ""
+            use = replace(use, reason=f"{serves}holds {texts(aggregates) or Aggregate('count')}")
+        uses.append(use)
+    return IndexChoice(by_column=by_column, unserved=None, uses=tuple(uses))
+
+
+def _choose_by_blocks(
+    indexes: Sequence[tuple[Definition, str]],
+    holding: Sequence[Definition],
+    keys: Collection[str],
+    tested: Collection[str],
+) -> dict[str, Definition]:
+    """Choose a BITMAP index with the keys, and other BITMAP indexes for the tested columns that it lacks.
+
+    `holding` are the indexes with the aggregates. `keys` and `tested` are data columns in lower case. Return the
+    indexes by column, the first of them under ANY_KEY, too. The result is empty if there are no such indexes.
+    """
+    names = {definition.name: {name.lower() for name in definition.key_names} for definition, _ in indexes}
+    bitmaps = [definition for definition, why_not in indexes if not why_not and definition.has_bitmaps]
+    holders = [definition for definition in bitmaps if definition in holding and set(keys) <= names[definition.name]]
+    if not holders:
+        return {}
+    holder = min(holders, key=lambda d: (-len(names[d.name].intersection(tested)), len(d.columns), d.name))
+    chosen = dict.fromkeys(sorted({*keys, *names[holder.name].intersection(tested)}), holder)
+    for column in sorted(set(tested) - chosen.keys()):
+        serving = [definition for definition in bitmaps if column in names[definition.name]]
+        if not serving:
+            return {}
+        chosen[column] = min(serving, key=lambda d: (len(d.columns), d.name))
+    return chosen | {ANY_KEY: holder}
 
 
 def choose_cube(

@@ -52,7 +52,7 @@ class PlanInputs:
     `cores` is the number of tasks that run at the same time. `columns` are the data columns to read, in lower case.
     `unkeyed` are the columns to read whose type cannot be a key's type. `nested` has the types of the `unkeyed` columns
     that tasks may read. `schemas` are the `definition.known_schemas` of the table. `predicate` is None if the query has
-    no condition. `count` says that the query needs only the number of rows.
+    no condition. `count` says that the query needs only the number of rows, or also `sums` of partial aggregates.
 
     `unreadable` maps the paths of files that only Spark can read to the reason; these files must be read whole. The
     path "" stands for all files that must be read whole. `share` is the share of the files' bytes that the columns
@@ -69,6 +69,7 @@ class PlanInputs:
     nested: Mapping[str, NestedType] = field(default_factory=dict)
     schemas: Mapping[int, frozenset[str]] = field(default_factory=dict)
     count: bool = False
+    sums: bool = False
     unreadable: Mapping[str, str] = field(default_factory=dict)
     engine_skips: EngineSkips = EngineSkips.NOTHING
     engine_reads_only: bool = False  # the setting hive_bitmap.engine_reads_only
@@ -128,6 +129,7 @@ def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResult
         all_reads,
         exact=exact,
         is_sure=_is_sure(inputs, work),
+        left=_left_to_spark(work) if inputs.sums else None,
         engine_only=engine_only,
         in_driver=in_driver,
     )
@@ -208,13 +210,15 @@ def strategy_costs(
     is_sure: bool = False,
     engine_only: str | None = None,
     in_driver: bool = False,
+    left: tuple[int, int] | None = None,
 ) -> tuple[dict[Strategy, float], dict[Strategy, str]]:
     """Return the price in seconds of each possible strategy.
 
     The second result has the reasons why other strategies are impossible. `read` is how much is read. With `exact`, the
     index selects exactly the matching rows. With `is_sure`, the query only asks whether there is a matching row, and
     the index certainly has one; then no file needs to be read. `engine_only` says why only Spark can read the files;
-    None if our tasks can read them too. With `in_driver`, this process reads the selected rows, instead of tasks.
+    None if our tasks can read them too. With `in_driver`, this process reads the selected rows, instead of tasks. If
+    the query needs sums, `left` has the bytes and the number of the files that Spark aggregates.
     """
     prices, share, limit = inputs.prices, inputs.share, inputs.limit
     narrowed = read.until(limit, narrowed=True)
@@ -227,7 +231,14 @@ def strategy_costs(
             costs[Strategy.FULL_SCAN] = max(costs[Strategy.FULL_SCAN], inputs.spark_count_seconds)
         if engine_only is None:
             is_complete = is_sure or (exact and not read.whole)
-            costs[Strategy.INDEX_ONLY] = inputs.answer_seconds + (0.0 if is_complete else direct_price)
+            if left is not None and not is_complete:
+                size, files = left
+                aggregated = prices.scan(share * size, files, read.values_per_byte)
+                costs |= {Strategy.INDEX_ONLY: inputs.answer_seconds + aggregated, Strategy.ROWS: direct_price}
+                if inputs.engine_skips is EngineSkips.BLOCKS:
+                    costs[Strategy.BLOCKS] = prices.native(narrowed, share)
+            else:
+                costs[Strategy.INDEX_ONLY] = inputs.answer_seconds + (0.0 if is_complete else direct_price)
         else:
             impossible[Strategy.INDEX_ONLY] = engine_only
         return costs, impossible
@@ -298,14 +309,25 @@ def is_read_by_driver(inputs: PlanInputs, read: Reads) -> bool:
     return inputs.prices.driver(read, inputs.share) < inputs.prices.direct(read, inputs.share)
 
 
+def _left_to_spark(work: LookupResults) -> tuple[int, int]:
+    """Return the bytes and the number of the files that Spark aggregates if partial aggregates are added up.
+
+    These are the files that are read whole, and the looked-up files in which not every selected row matches.
+    """
+    sizes = [np.array([file.status.size for file in work.whole_files], np.int64)]
+    sizes += [lookup.sizes[needs_file(result, lookup) & ~result.exact] for lookup, result in work.pairs()]
+    left = np.concatenate(sizes)
+    return int(left.sum()), len(left)
+
+
 def _why_engine_only(inputs: PlanInputs, work: LookupResults) -> str | None:
     """Return why only Spark can read the files of the plan.
 
-    None means that our tasks can read them.
+    None means that our tasks can read them. If sums are requested, no task reads.
     """
     if inputs.engine_reads_only:
         return "hive_bitmap.engine_reads_only is true"
-    for lookup, result in work.pairs():
+    for lookup, result in () if inputs.sums else work.pairs():
         opened = needs_file(result, lookup) & ~result.exact if inputs.count else needs_file(result, lookup)
         for file in np.flatnonzero(opened).tolist():
             if why := _why_spark_only(inputs, lookup, file):

@@ -38,7 +38,7 @@ from hive_bitmap.core.predicates.nodes import (
 )
 from hive_bitmap.core.selecting.key_matches import MatchingKeys, key_matches
 from hive_bitmap.core.selecting.lookup_units import ANY_KEY, Flags, IndexPart, Longs, LookupUnit
-from hive_bitmap.core.selecting.select import LookupResult, count
+from hive_bitmap.core.selecting.select import LookupResult, count, count_whole_blocks
 from hive_bitmap.core.selecting.table_files import FileRecords, PartitionState, TableFiles
 from hive_bitmap.core.stores import FileStatus, is_local
 
@@ -154,9 +154,21 @@ class LookupResults:
 def look_up(lookup: Lookup, matching_keys: MatchingKeys) -> LookupResult:
     """Count the matching rows in each block of a lookup's files.
 
-    `matching_keys` has the keys for which the leaves that only Spark evaluates are TRUE.
+    If other indexes test the predicate of a sum, the result is that of `count_whole_blocks`. `matching_keys` has the
+    keys for which the leaves that only Spark evaluates are TRUE.
     """
-    return count(lookup.unit, lookup.predicate, matching_keys)
+    counting = count_whole_blocks if tests_other_indexes(lookup) else count
+    return counting(lookup.unit, lookup.predicate, matching_keys)
+
+
+def tests_other_indexes(lookup: Lookup) -> bool:
+    """Return whether the predicate tests columns of other indexes than the one with the partial aggregates.
+
+    The unit has the index with the partial aggregates under the name ANY_KEY; without it, the result is False.
+    """
+    parts = lookup.unit.parts
+    indexes = {parts[name].index if name in parts else None for name in map(str.lower, columns_of(lookup.predicate))}
+    return ANY_KEY in parts and not indexes <= {parts[ANY_KEY].index}
 
 
 def choose_indexes(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -109,6 +110,18 @@ def count(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -
     deleted = evaluation.deleted_counts(predicate) if unit.deleted else 0
     counts = evaluation.matching_counts(column, predicate) - deleted
     return LookupResult(counts, evaluation.exact_files(), evaluation.damaged, evaluation.index_bytes)
+
+
+def count_whole_blocks(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> LookupResult:
+    """Find the blocks whose rows are all selected, or none, without bitmaps.
+
+    The result has the number of rows of a block of which all rows are selected, and 0 of a block without a selected row.
+    Of the other blocks, it has an estimate between these. Their files are not `exact`.
+    """
+    evaluation = _Evaluation(unit=unit, matching_keys=matching_keys, exact=exact_files(unit, predicate, matching_keys))
+    counts = evaluation.estimated_counts(predicate)
+    parts = np.bincount(unit.file, (counts > 0) & (counts < unit.rows), len(unit.paths)) > 0
+    return LookupResult(counts, evaluation.exact_files() & ~parts, evaluation.damaged, evaluation.index_bytes)
 
 
 def _count_in_files(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> LookupResult:
@@ -284,6 +297,25 @@ class _Evaluation:
                 self._mark_damaged(column, CorruptIndex("its keys share rows"))
             counts = np.minimum(counts, self.unit.rows)
         return np.where(self.covered[column][self.unit.file], counts, self.unit.rows)
+
+    def estimated_counts(self, node: Predicate) -> Longs:
+        """Estimate how many rows of each block match a predicate.
+
+        An estimate that is 0 or the number of all rows is certain in files for which the predicate is exact.
+        """
+        column = only_column(node)
+        match node:
+            case Constant(True) | Unknown():
+                return self.unit.rows
+            case Constant():
+                return np.zeros_like(self.unit.rows)
+            case _ if column is not None:
+                return self.matching_counts(column, node)
+            case And(children):
+                return reduce(np.minimum, map(self.estimated_counts, by_column(And, children)))
+            case Or(children):
+                return reduce(np.maximum, map(self.estimated_counts, by_column(Or, children)))
+        raise TypeError(f"not a predicate: {node!r}")
 
     def _intersection(self, children: Sequence[Predicate], alive: Flags, within: Bits | None) -> Bits | None:
         """Return the rows of the `alive` blocks for which all children may be TRUE.

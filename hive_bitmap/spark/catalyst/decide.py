@@ -208,7 +208,8 @@ class _AskedScan:
         if plan.strategy != Strategy.INDEX_ONLY:
             code = Reason.TOO_LARGE if plan.code == Reason.TOO_LARGE else None
             return self.unanswered(plan.reason, code), prepared.snapshot
-        if not is_countable_together(prepared, request.grouping_sets):
+        others_by_spark = sums is not None and self.listing is not None
+        if not is_countable_together(prepared, request.grouping_sets, others_by_spark=others_by_spark):
             return self.unanswered("its keys cannot be counted together"), prepared.snapshot
         if self.listing is not None and not BUDGET.fits(self.listing.nbytes):
             why = "its listing is larger than a half of hive_bitmap.stores.memory"

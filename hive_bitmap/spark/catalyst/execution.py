@@ -210,16 +210,20 @@ def _state(file: FileStatus) -> tuple[int, int]:
     return file.size, file.mtime_ms
 
 
-def is_countable_together(prepared: Prepared, key_sets: Sequence[Sequence[str]]) -> bool:
-    """Return whether the index alone can count the keys of every key set.
+def is_countable_together(
+    prepared: Prepared, key_sets: Sequence[Sequence[str]], *, others_by_spark: bool = False
+) -> bool:
+    """Return whether the index can count the keys of every key set.
 
-    All key sets must be counted over the same rows. So lookups must be exact in each file where they select rows, and
-    values of partition columns must have a known type. If there are several key sets, no file may be read whole.
+    All key sets must be counted over the same rows. So lookups must be exact in each file where they select rows,
+    unless Spark aggregates the other files (`others_by_spark`). Values of partition columns must have a known type. If
+    there are several key sets, no file may be read whole.
     """
     if prepared.reading is None or (len(key_sets) > 1 and prepared.reading.results.whole_files):
         return False
     results = prepared.reading.results
-    if not all((candidates.exact | ~needs_file(candidates, lookup)).all() for lookup, candidates in results.pairs()):
+    exact = all((candidates.exact | ~needs_file(candidates, lookup)).all() for lookup, candidates in results.pairs())
+    if not exact and not others_by_spark:
         return False
     base, constant_columns = prepared.reading.resolved.base, prepared.reading.constants.column_names
     untyped = {column.name.lower() for column in base.partition_columns if column.name not in constant_columns}

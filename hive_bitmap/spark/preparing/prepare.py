@@ -121,14 +121,14 @@ class _PlannedRequest:
 
         Raises Unsupported for a format that has no indexes.
         """
-        own_settings = settings.read(resolved.settings)
+        own_settings, choice = settings.read(resolved.settings), _choice(request, resolved)
         return cls(
             request=request,
             resolved=resolved,
             format=file_listing.format_of(resolved.base),
             settings=own_settings,
-            choice=_choice(request, resolved),
-            counting=_counting(request, resolved.base, own_settings),
+            choice=choice,
+            counting=_counting(request, resolved.base, choice, own_settings),
         )
 
     @cached_property
@@ -410,6 +410,7 @@ def _inputs(case: _PlannedRequest, snapshot: Snapshot, reading: Reading) -> Plan
         nested={name: type for name, type in case.nested.items() if name in names},
         schemas=snapshot.schemas,
         count=case.request.count,
+        sums=bool(case.request.measures),
         unreadable=_unreadable(case, reading),
         engine_skips=engine_skips(case.resolved),
         engine_reads_only=case.settings.engine_reads_only,
@@ -505,17 +506,18 @@ def _choice(request: Request, resolved: ResolvedTable) -> IndexChoice:
     )
 
 
-def _counting(request: Request, base: Table, own_settings: Settings) -> Counting:
+def _counting(request: Request, base: Table, choice: IndexChoice, own_settings: Settings) -> Counting:
     """Return the sets of keys by which rows are counted.
 
     The result has no sets if rows are read.
     """
+    of_blocks = request.measures and len({definition.name for definition in choice.by_column.values()}) > 1
     sets = (request.grouping_sets or (request.keys,)) if request.count else ()
     return Counting(
         key_sets=[_data_keys(keys, base) or ([ANY_KEY] if request.measures else []) for keys in sets],
         measures=len(request.measures),
         extremes=request.extremes,
-        mergeable=request.mergeable,
+        mergeable=frozenset() if of_blocks else request.mergeable,
         top=request.top,
         group_summary=request.group_summary,
         forced=own_settings.strategy is Strategy.INDEX_ONLY,

@@ -28,7 +28,7 @@ from hive_bitmap.core.index.shard import key_fields
 from hive_bitmap.core.indexing.group_indexing import Group, index_group
 from hive_bitmap.core.indexing.staged_values import ReadOptions
 from hive_bitmap.core.predicates.nodes import TRUE, And, Compare, IsNull, Or, Predicate
-from hive_bitmap.core.selecting.candidates import Lookup
+from hive_bitmap.core.selecting.candidates import Lookup, LookupResults, exact_where_whole, look_up, one_index_tests
 from hive_bitmap.core.selecting.index_rows import COUNT, GROUP
 from hive_bitmap.core.selecting.lookup_units import ANY_KEY, IndexPart, LookupUnit
 from hive_bitmap.core.selecting.select import count
@@ -120,6 +120,31 @@ def lookup_of_files(
     return lookup_of(unit.by_file() if unit.has_whole_files else unit, predicate), aggregates
 
 
+def with_other_index(folder: Path, lookup: Lookup, type: str) -> Lookup:
+    """Return the lookup with an index of its own for the column s."""
+    columns = (*KEY_COLUMNS, Column("v", type))
+    by_s = Definition(name="by_s", database="db", table="t", columns=columns[1:2])
+    options = ReadOptions("parquet", columns, "UTC")
+    group = Group(
+        paths=lookup.unit.paths,
+        bytes=1,
+        read_options=options,
+        schema_crc=1,
+        definitions=(by_s,),
+        folders=(f"file:{folder}",),
+    )
+    [report] = index_group(group)
+    part = IndexPart(
+        index="by_s",
+        key=key_fields(by_s)[0],
+        encoding=by_s.bitmap_encoding or "",
+        shards=((f"file:{folder}/{report.shard}", report.written.size),),
+        files=np.arange(len(lookup.unit.paths)),
+        entries=report.shard_rows,
+    )
+    return replace(lookup, unit=replace(lookup.unit, parts={**lookup.unit.parts, "s": part}))
+
+
 def unscaled(value: Any) -> int | None:
     """Return a value times 1000; sums of integers are decimals."""
     return None if value is None else int(Decimal(value).scaleb(3, EXACT))
@@ -200,6 +225,52 @@ def test_sums_are_those_of_python(
         rows = [tuple(row.values()) for row in sums.to_pylist()]
         width = len(names) - 5
         assert {row[:width]: tuple(map(unscaled, row[width:])) for row in rows} == wanted and len(rows) == len(wanted)
+
+
+@given(
+    tables(),
+    st.sampled_from([Compare("s", "=", "a"), IsNull("s", True), Or((Compare("s", "=", "b"), Compare("k", "=", 1)))]),
+    st.sampled_from([(), ("k",)]),
+    st.booleans(),
+)
+@settings(max_examples=60)
+def test_other_indexes_select_whole_blocks(
+    tmp_path: Path, table: tuple[str, list[list[Row]]], predicate: Predicate, keys: tuple[str, ...], is_sorted: bool
+) -> None:
+    type, files = table
+    if is_sorted:  # so that many blocks are selected as a whole
+        files = [sorted(rows, key=lambda row: str(row["s"])) for rows in files]
+    lookup, aggregates = lookup_of_files(tmp_path, files, type, predicate)
+    lookup = with_other_index(tmp_path, lookup, type)
+    assert not one_index_tests(lookup)
+    blocks = [[rows[at : at + 4] for at in range(0, len(rows), 4)] for rows in files]
+    mixed = {
+        number
+        for number, parts in enumerate(blocks)
+        if any(len({truth(predicate, row) is True for row in part}) > 1 for part in parts)
+    }
+    results = LookupResults(partitions=(), lookups=(lookup,), results=(look_up(lookup, {}),), whole_files=(), deleted=0)
+    [result] = exact_where_whole(results).results
+    assert {int(file) for file in np.flatnonzero(~result.exact)} == mixed
+    wanted = expected(files, predicate, keys, None, mixed)
+    try:
+        sums, left_out = add_up(lookup, {}, keys, aggregates)
+    except TooWide:
+        assert type == "decimal(38,3)"
+        return
+    assert set(left_out) == mixed and (sums is None) == (len(mixed) == len(files))
+    rows = [] if sums is None else [tuple(row.values()) for row in sums.to_pylist()]
+    assert {row[: len(keys)]: tuple(map(unscaled, row[len(keys) :])) for row in rows} == wanted
+
+
+def test_a_damaged_index_of_a_condition_takes_its_files_away(tmp_path: Path) -> None:
+    files = [[{"k": n, "s": "a", "v": n} for n in range(8)] for _ in range(2)]
+    lookup, aggregates = lookup_of_files(tmp_path, files, "int", Compare("s", "=", "a"))
+    lookup = with_other_index(tmp_path, lookup, "int")
+    [(path, _)] = lookup.unit.parts["s"].shards
+    shard = Path(path.removeprefix("file:"))
+    shard.write_bytes(shard.read_bytes()[:-8] + b"damaged!")
+    assert add_up(lookup, {}, ("k",), aggregates) == (None, (0, 1))
 
 
 def test_a_sum_of_39_digits_is_refused(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ A, AB, C, OFF = (
     Definition(name=name, database="d", table="t", columns=tuple(COLUMNS[place] for place in places))
     for name, places in [("a", (0,)), ("ab", (0, 1)), ("c", (2,)), ("off", (1,))]
 )
+B = Definition(name="b", database="d", table="t", columns=(COLUMNS[1],))
+LISTS = Definition(name="lists", database="d", table="t", type="COMPACT", columns=(COLUMNS[1],))
 TESTED = And((Compare("A", "=", 1), Compare("b", "=", 2)))
 
 
@@ -106,6 +108,9 @@ A_SUMS, AB_SUMS, OTHER = (
         ([(AB_SUMS, "")], Compare("P", "=", 1), ["b"], "ab_sums", "serves b; holds sum(V), "),
         ([(AB_SUMS, ""), (A_SUMS, "")], TRUE, [], "a_sums", "holds sum(V), count(V), min(V), max(V)"),
         ([(A_SUMS, "")], TRUE, ["c"], None, "no index holds sum(v) by c"),
+        ([(A_SUMS, "")], TESTED, [], None, "no index holds sum(v) by a, b"),
+        ([(A_SUMS, ""), (LISTS, "")], TESTED, [], None, "no index holds sum(v) by a, b"),
+        ([(A_SUMS, ""), (B, "it is stale")], TESTED, [], None, "no index holds sum(v) by a, b; it is stale"),
         ([(A, ""), (OTHER, "")], TRUE, ["a"], None, "no index holds sum(v)"),
         ([(A_SUMS, "it is not enabled")], TRUE, ["a"], None, "no index holds sum(v); it is not enabled"),
     ],
@@ -121,6 +126,14 @@ def test_an_index_of_sums_has_all_keys_and_aggregates(
     assert "" in choice.by_column and {*keys} <= {*choice.by_column} and "p" not in choice.by_column
     [use] = [use for use in choice.uses if use.used]
     assert use.name == chosen and use.reason.startswith(why)
+
+
+def test_other_indexes_test_what_the_index_of_sums_does_not() -> None:
+    choice = choose_for_sums([(A, ""), (A_SUMS, ""), (B, ""), (LISTS, "")], TESTED, ["a"], {SUM: HELD})
+    assert {column: index.name for column, index in choice.by_column.items()} == {"a": "a_sums", "b": "b", "": "a_sums"}
+    used = {use.name: use.reason for use in choice.uses if use.used}
+    assert used.keys() == {"a_sums", "b"} and used["b"] == "serves b"
+    assert used["a_sums"] == "serves a; holds sum(V), count(V), min(V), max(V)"
 
 
 def test_a_measure_without_aggregates_is_held_by_no_index() -> None:

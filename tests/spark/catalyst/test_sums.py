@@ -343,3 +343,56 @@ def test_a_sum_that_is_not_proved_costs_the_time_of_the_index_once(
     assert asked[0] > 0 and asked[1] > asked[0], "both are asked at first"
     assert asked[2] == asked[1], "averages of such numbers are left to Spark"
     assert asked[3] > asked[2], "others are not"
+
+
+def write_days(path: Path, rng: random.Random, first: int) -> None:
+    """Write a file with three blocks: two of a day each, beginning with `first`, and one of both days."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    days = [first] * 20 + [first + 1] * 20 + [first, first + 1] * 10
+    values = {name: [value(rng, name, False) for _ in days] for name in TYPES}
+    arrays = {name: pa.array(values[name], ARROW[type]) for name, type in TYPES.items()}
+    arrays["day"] = pa.array(days, pa.date32())
+    pq.write_table(pa.table(arrays), path, row_group_size=20)
+
+
+def test_conditions_on_other_indexes_that_select_whole_blocks(
+    spark: SparkSession, database: str, tmp_path: Path
+) -> None:
+    rng, folder = random.Random(11), tmp_path / "t"
+    for number in range(4):
+        write_days(folder / f"{number}.parquet", rng, 2 * number)
+    columns = ", ".join(f"{name} {type}" for name, type in TYPES.items())
+    spark.sql(f"CREATE TABLE t ({columns}) USING parquet LOCATION '{folder}'")
+    hive_bitmap.build(spark, "t", ["k"], aggregates="price, n, count(*)")
+    hive_bitmap.build(spark, "t", ["day", "j"])
+    day = "DATE'1970-01-01' + INTERVAL {} DAYS"
+    conditions = [  # whole files; a part of a file, which Spark aggregates; no file
+        f"day >= {day.format(2)}",
+        f"day BETWEEN {day.format(2)} AND {day.format(5)} AND k <> 'a'",
+        f"day < {day.format(3)}",
+        f"day = {day.format(5)} OR day > {day.format(6)}",
+        f"day > {day.format(99)}",
+        f"day >= {day.format(4)} AND j IN (0, 1, 2, 3, 4)",
+        f"day IS NOT NULL AND NOT day < {day.format(2)}",
+    ]
+    texts = [f"SELECT k, sum(price), avg(n), count(*), max(n) FROM t WHERE {text} GROUP BY k" for text in conditions]
+    texts += [f"SELECT sum(n), count(price) FROM t WHERE {text}" for text in conditions]
+    texts += [f"SELECT k, sum(n) s FROM t WHERE {conditions[0]} GROUP BY k ORDER BY s DESC, k LIMIT 2"]
+    for turn in range(3):
+        for text in texts:
+            require_alike(spark, text)
+            if "j IN" not in text and "k <>" not in text:
+                assert is_answered(spark, text), text
+        if turn == 0:
+            write_days(folder / "1.parquet", rng, 20)  # stale
+            write_days(folder / "9.parquet", rng, 4)  # new
+            spark.catalog.refreshTable("t")
+        elif turn == 1:
+            hive_bitmap.refresh(spark, "t", "k")  # the other index stays stale
+    with indexed(spark, "index only"):
+        planned = frame(spark, texts[0])
+        planned._jdf.queryExecution().executedPlan()
+        write_days(folder / "2.parquet", rng, 4)
+        found = answer(planned)
+    spark.catalog.refreshTable("t")
+    assert not difference(found, by_spark(spark, texts[0]))
