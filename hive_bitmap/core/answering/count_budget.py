@@ -24,7 +24,7 @@ from hive_bitmap.core.index import lookup as shards
 from hive_bitmap.core.index.shard import ROW_GROUP_ROWS
 from hive_bitmap.core.planning.prices import CLEARLY_CHEAPER
 from hive_bitmap.core.predicates.nodes import Constant, Or, Predicate, Unknown, columns_of, leaves_of
-from hive_bitmap.core.selecting.candidates import Lookup, tests_other_indexes
+from hive_bitmap.core.selecting.candidates import Lookup, is_tested_elsewhere
 from hive_bitmap.core.selecting.key_matches import MatchingKeys, may_hold
 from hive_bitmap.core.selecting.lookup_units import ANY_KEY, IndexPart
 from hive_bitmap.core.selecting.select import matching_share, selected_share
@@ -176,7 +176,7 @@ def _summed(
         columns |= set(by_column)
         read = {column: _share_of_groups(lookup, column, node) for column, node in by_column.items()}
         share = next(iter(read.values())) if len(read) == 1 else 1.0
-        if tests_other_indexes(lookup):
+        if is_tested_elsewhere(lookup):
             share = 1.0
             seconds += _seconds(lookup, (), read, dict.fromkeys(read, 0.0), prices)
         if (part := lookup.unit.parts.get(keys[0])) is not None:

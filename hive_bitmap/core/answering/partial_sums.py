@@ -21,7 +21,7 @@ from hive_bitmap.core.index import lookup as shards
 from hive_bitmap.core.index.aggregate_columns import SUM_DIGITS, Aggregate, fitting, summable
 from hive_bitmap.core.planning.settings import ANSWER_BYTES
 from hive_bitmap.core.predicates.nodes import TRUE, Predicate
-from hive_bitmap.core.selecting.candidates import Lookup, look_up, restrict, tests_other_indexes
+from hive_bitmap.core.selecting.candidates import Lookup, is_tested_elsewhere, look_up, restrict
 from hive_bitmap.core.selecting.index_rows import COUNT, GROUP, INCONSISTENT, IndexRows, index_rows, require_complete
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
 from hive_bitmap.core.selecting.lookup_units import ANY_KEY, Flags, Longs, LookupUnit
@@ -145,7 +145,7 @@ def _sums(
     grouping = [] if groups is None else [pa.field(GROUP, pa.int64())]
     fields = [*(unit.parts[key].key.with_name(key) for key in keys), *grouping, pa.field(COUNT, pa.int64())]
     schema = pa.schema([*fields, *(aggregate.field for aggregate in aggregates)])
-    if tests_other_indexes(lookup):
+    if is_tested_elsewhere(lookup):
         blocks = _whole_blocks(lookup, matching_keys)
         return _all_sums(unit, TRUE, {}, keys, aggregates, schema, limit, groups, blocks)
     compute = partial(_all_sums, unit, predicate, matching_keys, keys, aggregates, schema, limit, groups)

@@ -218,7 +218,8 @@ def strategy_costs(
     index selects exactly the matching rows. With `is_sure`, the query only asks whether there is a matching row, and
     the index certainly has one; then no file needs to be read. `engine_only` says why only Spark can read the files;
     None if our tasks can read them too. With `in_driver`, this process reads the selected rows, instead of tasks. If
-    the query needs sums, `left` has the bytes and the number of the files that Spark aggregates.
+    the query needs sums, `left` has the bytes and the number of the files that Spark aggregates. The full scan is then
+    that of the files that have selected rows: Spark may skip the others, too.
     """
     prices, share, limit = inputs.prices, inputs.share, inputs.limit
     narrowed = read.until(limit, narrowed=True)
@@ -234,9 +235,9 @@ def strategy_costs(
             if left is not None and not is_complete:
                 size, files = left
                 aggregated = prices.scan(share * size, files, read.values_per_byte)
-                costs |= {Strategy.INDEX_ONLY: inputs.answer_seconds + aggregated, Strategy.ROWS: direct_price}
-                if inputs.engine_skips is EngineSkips.BLOCKS:
-                    costs[Strategy.BLOCKS] = prices.native(narrowed, share)
+                costs[Strategy.INDEX_ONLY] = inputs.answer_seconds + aggregated
+                narrow_scan = prices.scan(share * read.needed, read.opened, read.values_per_byte)
+                costs[Strategy.FULL_SCAN] = min(costs[Strategy.FULL_SCAN], narrow_scan, direct_price)
             else:
                 costs[Strategy.INDEX_ONLY] = inputs.answer_seconds + (0.0 if is_complete else direct_price)
         else:
@@ -379,7 +380,8 @@ def _choose(
     cheapest = min(costs, key=lambda strategy: costs[strategy])
     price, scan_price = costs[cheapest], costs[Strategy.FULL_SCAN]
     if cheapest == Strategy.INDEX_ONLY:
-        exception = "" if figures["rows_selected"] is not None else ", except for files that are not fresh"
+        partly = "of which only some rows are selected" if figures["rows_total"] is not None else "that are not fresh"
+        exception = f", except for files {partly}" if figures["rows_selected"] is None else ""
         return Strategy.INDEX_ONLY, f"the index holds the answer{exception}"
     if cheapest == Strategy.FULL_SCAN or price > CLEARLY_CHEAPER * scan_price:
         why = "; ".join(f"{strategy}: {reason}" for strategy, reason in impossible.items())

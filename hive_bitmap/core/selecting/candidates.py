@@ -157,11 +157,11 @@ def look_up(lookup: Lookup, matching_keys: MatchingKeys) -> LookupResult:
     If other indexes test the predicate of a sum, the result is that of `count_whole_blocks`. `matching_keys` has the
     keys for which the leaves that only Spark evaluates are TRUE.
     """
-    counting = count_whole_blocks if tests_other_indexes(lookup) else count
+    counting = count_whole_blocks if is_tested_elsewhere(lookup) else count
     return counting(lookup.unit, lookup.predicate, matching_keys)
 
 
-def tests_other_indexes(lookup: Lookup) -> bool:
+def is_tested_elsewhere(lookup: Lookup) -> bool:
     """Return whether the predicate tests columns of other indexes than the one with the partial aggregates.
 
     The unit has the index with the partial aggregates under the name ANY_KEY; without it, the result is False.

@@ -115,8 +115,8 @@ def count(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -
 def count_whole_blocks(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> LookupResult:
     """Find the blocks whose rows are all selected, or none, without bitmaps.
 
-    The result has the number of rows of a block of which all rows are selected, and 0 of a block without a selected row.
-    Of the other blocks, it has an estimate between these. Their files are not `exact`.
+    The count of a block is the number of its rows if all are selected, and 0 if none is selected. For other blocks, it
+    is an estimate between these numbers, and their files are not `exact`.
     """
     evaluation = _Evaluation(unit=unit, matching_keys=matching_keys, exact=exact_files(unit, predicate, matching_keys))
     counts = evaluation.estimated_counts(predicate)

@@ -35,7 +35,7 @@ from hive_bitmap.core.planning import settings
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.planner import needs_file
 from hive_bitmap.core.planning.strategy import Strategy
-from hive_bitmap.core.selecting.candidates import Lookup, LookupResults, restrict, tests_other_indexes
+from hive_bitmap.core.selecting.candidates import Lookup, LookupResults, is_tested_elsewhere, restrict
 from hive_bitmap.core.selecting.index_rows import COUNT, GROUP
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
 from hive_bitmap.core.selecting.lookup_units import ANY_KEY, Flags, Longs, Place
@@ -218,7 +218,7 @@ def _counts_of_set(
     matching, top = reading.results.matching_keys, request.top
     is_any = top is not None and top.is_any
     fresh = is_any or not (uncounted or reading.results.whole_files or changed)
-    fresh = fresh and not any(map(tests_other_indexes, lookups))
+    fresh = fresh and not any(map(is_tested_elsewhere, lookups))
     if fresh and not by_partition and is_merged(lookups, data, request.mergeable, top):
         try:
             merged = _merged(spark, lookups, data[0], matching, top, aggregates)
