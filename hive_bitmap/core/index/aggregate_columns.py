@@ -205,8 +205,8 @@ def _unsupported(column: Column, function: str, where: str) -> Unsupported:
             f"{_DECIMALS[base]}"
         )
     if function == "sum":
-        return Unsupported(f"{what}: sums are of {', '.join(SUMMED)}")
-    return Unsupported(f"{what}, of which an index stores count only: min and max are of {', '.join(COMPARED)}")
+        return Unsupported(f"{what}: sum works on {', '.join(SUMMED)}")
+    return Unsupported(f"{what}, of which an index stores only count: min and max work on {', '.join(COMPARED)}")
 
 
 def _require_distinct(table: Table, keys: Sequence[Column], aggregates: Sequence[Aggregate], where: str) -> None:
@@ -222,7 +222,7 @@ def _require_distinct(table: Table, keys: Sequence[Column], aggregates: Sequence
                 f"column {aggregate.column.name!r} of {where} cannot be aggregated: _count_of_{ALL} is count(*)"
             )
         if name.lower() in taken or is_reserved(name):
-            raise Unsupported(f"{aggregate} would be column {name} of the index table, which has one of that name")
+            raise Unsupported(f"{aggregate} would be column {name} of the index table, which already has such a column")
         taken.add(name.lower())
 
 

@@ -407,8 +407,8 @@ def require_followable(name: str, type: str, auto_refresh: bool) -> None:
     """Raise InvalidProperty if `auto_refresh` is set for a COMPACT index, which cannot have it."""
     if auto_refresh and type == "COMPACT":
         raise InvalidProperty(
-            f"index {name} is COMPACT: its readers expect it to change at a rebuild only; auto_refresh is for BITMAP "
-            "and AGGREGATE"
+            f"index {name} is COMPACT, which readers expect to change only when it is rebuilt: auto_refresh is for "
+            "BITMAP and AGGREGATE"
         )
 
 

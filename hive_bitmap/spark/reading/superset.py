@@ -41,7 +41,6 @@ log = logging.getLogger(__name__)
 MOST_SPLITS = 5000  # most splits to prune; the JVM takes a millisecond or two to describe each
 NEARLY_ALL = 0.9  # share of the bytes; if more would remain, pruning costs more than it saves
 _seen: TtlCache[tuple[str, str], tuple[Table, Mapping[str, str], StructType]] = TtlCache()
-log = logging.getLogger(__name__)
 PIECE_BYTES = 1 << 20  # the weight of opening a file, when work is distributed over tasks
 
 

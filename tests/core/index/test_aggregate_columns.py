@@ -90,14 +90,14 @@ def test_the_columns_of_an_index_table() -> None:
         ("sum(price)", Unsupported, "'price' of table db.t is double, .*use a decimal .*such as decimal\\(18,2\\)"),
         ("min(share)", Unsupported, "'share' of table db.t is float, .*such as decimal\\(9,2\\)"),
         ("price", Unsupported, "such as decimal"),
-        ("sum(day)", Unsupported, "is date: sums are of tinyint, smallint, int, bigint, decimal"),
+        ("sum(day)", Unsupported, "is date: sum works on tinyint, smallint, int, bigint, decimal"),
         ("max(at)", Unsupported, "is timestamp, of which an index stores count only"),
         ("name", Unsupported, "is string, of which an index stores count only"),
         ("sum(p)", Unsupported, "'p' partitions table db.t"),
         ("sum(K)", Unsupported, "'k' is a key of the index"),
         ("sum(amuont)", NotFound, "did you mean 'amount'"),
         ("count(all)", Unsupported, "is count"),
-        ("max(day)", Unsupported, "column _max_of_day of the index table, which has one of that name"),
+        ("max(day)", Unsupported, "column _max_of_day of the index table, which already has such a column"),
         ("avg(n)", InvalidProperty, "unknown aggregate 'avg'; known: count, max, min, sum: sum and count"),
         ("summ(n)", InvalidProperty, "did you mean 'sum'"),
         ("sum(*)", InvalidProperty, "expected functions of columns"),
@@ -119,7 +119,7 @@ def test_what_is_refused(written: str, error: type[HiveBitmapError], message: st
 
 
 def test_a_key_may_have_the_name_of_an_aggregate() -> None:
-    with pytest.raises(Unsupported, match="_sum_of_n of the index table, which has one of that name"):
+    with pytest.raises(Unsupported, match="_sum_of_n of the index table, which already has such a column"):
         defined("sum(n)", keys=("_sum_of_n",))
     assert defined("sum(amount)", keys=("_sum_of_n",)).aggregates
 

@@ -174,8 +174,8 @@ class TestDefine:
             (
                 {"type": "compact", "auto_refresh": True, "name": "c"},
                 InvalidProperty,
-                "index c is COMPACT: its readers expect it to change at a rebuild only; auto_refresh is for BITMAP "
-                "and AGGREGATE",
+                "index c is COMPACT, which readers expect to change only when it is rebuilt: auto_refresh is for "
+                "BITMAP and AGGREGATE",
             ),
             ({"refresh_interval": "0.5s"}, InvalidProperty, "refresh_interval is '0.5s'; it must be at least 1 second"),
             (

@@ -77,7 +77,7 @@ def test_the_default_is_hives_setting(table: SparkSession) -> None:
     [
         pytest.param(
             {"auto_refresh": True, "type": "COMPACT"},
-            "index k is COMPACT: its readers expect it to change at a rebuild only",
+            "index k is COMPACT, which readers expect to change only when it is rebuilt",
             marks=pytest.mark.contract,
         ),
         ({"auto_refresh": True, "deferred": True}, "cannot follow its table from the start"),
