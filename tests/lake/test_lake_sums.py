@@ -19,6 +19,7 @@ ROWS = (
     "CAST(id % 5 AS INT) AS k, CAST(id * 11.25 AS DECIMAL(12,2)) AS amount, IF(id % 3 = 0, NULL, CAST(id AS INT)) AS n"
 )
 AGGREGATES = "count(*), sum(amount), n"
+OF_TYPES = pytest.mark.parametrize("type", ["BITMAP", "AGGREGATE"])
 
 
 def totals(spark: SparkSession, table: str, amount: str) -> tuple[list[Any], list[Any]]:
@@ -52,9 +53,9 @@ def require_exact(spark: SparkSession, table: str) -> None:
     assert [verified.problems for verified in hive_bitmap.verify(spark, table)] == [()]
 
 
-def live(spark: SparkSession, table: str) -> None:
+def live(spark: SparkSession, table: str, type: str) -> None:
     """Build, append and rewrite; then rename the summed column, whose sums are unknown from then on."""
-    hive_bitmap.build(spark, table, ["k"], aggregates=AGGREGATES)
+    hive_bitmap.build(spark, table, ["k"], type=type, aggregates=AGGREGATES)
     require_exact(spark, table)
     spark.sql(f"INSERT INTO {table} SELECT {ROWS} FROM range(300, 500)")
     hive_bitmap.rebuild(spark, table)
@@ -79,39 +80,47 @@ def live(spark: SparkSession, table: str) -> None:
     assert [verified.problems for verified in hive_bitmap.verify(spark, table)] == [()]
 
 
-def delete_rows(spark: SparkSession, table: str) -> None:
+def delete_rows(spark: SparkSession, table: str, type: str) -> None:
     """Delete some rows of files that stay: Spark sums these files, the index the others; then append."""
     spark.sql(f"INSERT INTO {table} SELECT {ROWS} FROM range(0, 100, 1, 1)")
     spark.sql(f"INSERT INTO {table} SELECT {ROWS} FROM range(100, 300, 1, 1)")
-    hive_bitmap.build(spark, table, ["k"], aggregates=AGGREGATES)
+    hive_bitmap.build(spark, table, ["k"], type=type, aggregates=AGGREGATES)
     spark.sql(f"DELETE FROM {table} WHERE n % 7 = 1 AND n < 90")
     require_answered(spark, table)
     spark.sql(f"INSERT INTO {table} SELECT {ROWS} FROM range(300, 350, 1, 1)")
     require_answered(spark, table)
 
 
-def test_deleted_rows_of_delta(spark: SparkSession, database: str) -> None:
+@OF_TYPES
+@pytest.mark.turn(2)
+def test_deleted_rows_of_delta(spark: SparkSession, database: str, type: str) -> None:
     properties = "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
     spark.sql(f"CREATE TABLE t (k INT, amount DECIMAL(12,2), n INT) USING delta {properties}")
-    delete_rows(spark, "t")
+    delete_rows(spark, "t", type)
 
 
-def test_deleted_rows_of_iceberg(iceberg: SparkSession, iceberg_table: str) -> None:
+@OF_TYPES
+@pytest.mark.turn(2)
+def test_deleted_rows_of_iceberg(iceberg: SparkSession, iceberg_table: str, type: str) -> None:
     properties = "TBLPROPERTIES ('format-version' = '2', 'write.delete.mode' = 'merge-on-read')"
     iceberg.sql(f"CREATE TABLE {iceberg_table} (k INT, amount DECIMAL(12,2), n INT) USING iceberg {properties}")
-    delete_rows(iceberg, iceberg_table)
+    delete_rows(iceberg, iceberg_table, type)
 
 
-def test_of_delta(spark: SparkSession, database: str) -> None:
+@OF_TYPES
+@pytest.mark.turn(2)
+def test_of_delta(spark: SparkSession, database: str, type: str) -> None:
     spark.sql(f"CREATE TABLE t (k INT, amount DECIMAL(12,2), n INT) USING delta {MAPPED}")
     spark.sql(f"INSERT INTO t SELECT {ROWS} FROM range(0, 300, 1, 2)")
-    live(spark, "t")
+    live(spark, "t", type)
 
 
-def test_of_iceberg(iceberg: SparkSession, iceberg_table: str) -> None:
+@OF_TYPES
+@pytest.mark.turn(2)
+def test_of_iceberg(iceberg: SparkSession, iceberg_table: str, type: str) -> None:
     iceberg.sql(f"CREATE TABLE {iceberg_table} (k INT, amount DECIMAL(12,2), n INT) USING iceberg")
     iceberg.sql(f"INSERT INTO {iceberg_table} SELECT {ROWS} FROM range(0, 300, 1, 2)")
-    live(iceberg, iceberg_table)
+    live(iceberg, iceberg_table, type)
 
 
 def test_columns_that_partition_are_refused(iceberg: SparkSession, iceberg_table: str) -> None:
