@@ -3,8 +3,9 @@
 The filter drops lines that are printed at every start, and lines about errors that are raised anyway. With `--quiet`,
 it also drops Spark's warnings, in the format of Spark's default log.
 
-The JVM writes these lines to the stderr that it inherits, not through log4j. So a pipe takes the place of stderr, and
-a thread copies the lines that are not dropped.
+The JVM writes these lines to the stderr that it inherits, not through log4j. So a pipe takes the place of stderr, and a
+thread copies the lines that are not dropped. PySpark's own log and warnings are filtered in this process
+(`quiet_pyspark`).
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ NOISE = (
 class StderrFilter:
     """A filter for the stderr of child processes.
 
-    It drops lines that begin with one of NOISE. A `quiet` filter also drops Spark's warnings, and a `closed` one
-    everything.
+    It drops lines that begin with one of NOISE. A `quiet` filter also drops Spark's warnings. If the attribute `closed`
+    is set to True, the filter drops everything.
     """
 
     def __init__(self, *, quiet: bool = False) -> None:

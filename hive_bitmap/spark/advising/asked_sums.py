@@ -1,7 +1,7 @@
 """Find sums that queries ask for, and describe indexes that would answer them.
 
-An index of type AGGREGATE answers sums by its keys. These indexes are not compared with each other, as proposed
-indexes are: each set of columns by which queries sum gives one index.
+An index of type AGGREGATE answers sums by its keys. Proposed indexes are compared with each other, but these indexes
+are not: each set of columns by which queries sum gives one index.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class AskedSums:
     bytes: int
 
     def aggregates(self, table: Table) -> tuple[Aggregate, ...]:
-        """Return the aggregates that the answers need."""
+        """Return the aggregates that the queries ask for, in the order of the table's columns."""
         return tuple(
             Aggregate(function, column)
             for column in table.columns
@@ -68,10 +68,10 @@ class AskedSums:
 
 
 def asked_sums(shapes: Mapping[Shape, Tally], partitioned_by: Collection[str]) -> list[AskedSums]:
-    """Return the sums that queries of a table ask for, sorted by the bytes that the queries read, most first.
+    """Return the sums that queries asked for, those with most bytes read first.
 
-    `partitioned_by` are the partition columns in lower case. Sums by partition columns only, or by more than
-    MOST_COLUMNS other columns, are left out.
+    `shapes` has the queries of one table; only queries that no index served count. `partitioned_by` are the partition
+    columns in lower case. Sums by partition columns only, or by more than MOST_COLUMNS other columns, are left out.
     """
     tallies: defaultdict[Columns, Tally] = defaultdict(Tally)
     functions: defaultdict[Columns, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
@@ -99,11 +99,11 @@ def asked_sums(shapes: Mapping[Shape, Tally], partitioned_by: Collection[str]) -
 def notes_on_sums(
     spark: SparkSession, base: Table, indexes: Sequence[Definition], shapes: Mapping[Shape, Tally]
 ) -> Iterator[str]:
-    """Yield sentences on sums that queries of a table ask for, and that no index answers.
+    """Yield sentences on sums that queries ask for and no index answers.
 
-    `indexes` are the indexes of the table. A sentence has the statement that creates an index for the sums, with the
-    estimated size of the index, or says that the index is not worth it. There are at most MOST_NOTES of them. If the
-    estimate fails, a single sentence says why.
+    `indexes` are all indexes of the table `base`, and `shapes` has its queries. A sentence has the statement that
+    creates an index for the sums, with the estimated size of the index, or says that the index is not worth it. There
+    are at most MOST_NOTES sentences. If the estimate fails, a single sentence says why.
     """
     partitioned_by = {column.name.lower() for column in base.partition_columns}
     data_columns = {column.name.lower() for column in base.columns}

@@ -59,7 +59,7 @@ class Workload:
     _answered: dict[tuple[Shape, IndexSet], Gain] = field(default_factory=dict, repr=False)
 
     def gain(self, shape: Shape, indexes: IndexSet) -> Gain:
-        """Return the gain of possible indexes for the queries of a shape.
+        """Return the gain of possible indexes for all queries of a shape together.
 
         The indexes either answer the queries, or one of them narrows the scans; the larger gain counts.
         """

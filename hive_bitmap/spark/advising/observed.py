@@ -29,7 +29,7 @@ FIGURES = ("queries", "bytes", "unsized", "served")
 
 
 class Kind(str, Enum):
-    """How a column is tested; each kind equals its word in the record."""
+    """How a column is tested; the value of a kind is its word in the record."""
 
     EQUALITY = "equality"
     IN = "in"
@@ -40,7 +40,7 @@ class Kind(str, Enum):
 
 @dataclass(frozen=True)
 class ColumnTest:
-    """A test of a column against about `values` values; 0 if the values are not counted."""
+    """A test that compares a column with about `values` values; 0 if they are not counted."""
 
     column: str
     kind: Kind
@@ -93,7 +93,9 @@ class Shape:
         return f"{self.database}.{self.table}"
 
     def columns_of(self, keys: Iterable[str]) -> frozenset[str]:
-        """Return the columns for which an index with these keys serves the shape.
+        """Return the table's columns that an index with these keys serves.
+
+        A key that is one of `expressions` serves the column of the expression.
 
         >>> hour = ExpressionTest("ts", "date_trunc('HOUR', ts)", Kind.OTHER, 0)
         >>> sorted(Shape("d", "t", (), (("ts",),), (hour,)).columns_of(["date_trunc('HOUR', ts)", "k"]))
@@ -105,12 +107,12 @@ class Shape:
 
 @dataclass(kw_only=True)
 class Tally:
-    """The number of queries with a shape, and what Spark read for them.
+    """The number of queries of one shape, and what Spark read for these queries.
 
     `queries` is the number of queries that no index served. `bytes` is the size of the files that these queries read,
-    without pruned partitions; `unsized` counts those of them whose size is unknown. `served` is the number of queries
-    that an index served. `columns` has the number of queries that needed a column, by its name; "*" stands for all
-    columns. `samples` has some values that columns were compared with.
+    without pruned partitions; `unsized` counts the queries for which this size is unknown. `served` is the number of
+    queries that an index served. `columns` has, by column name, the number of queries that needed the column; "*"
+    stands for all columns. `samples` has some values that columns were compared with.
     """
 
     queries: int = 0

@@ -68,7 +68,10 @@ def _column(spark: SparkSession, column: Column, texts: Sequence[str | None]) ->
 
 
 def _by_spark(spark: SparkSession, column: Column, texts: Sequence[str | None]) -> pa.Array:
-    """Convert the texts of partition values to values by Spark."""
+    """Have Spark cast the texts of partition values to the column's type.
+
+    The result is an Arrow array in the order of `texts`; a text that cannot be cast is NULL.
+    """
     from pyspark.sql import functions as f
 
     texts_table = pa.table(
@@ -99,9 +102,9 @@ def count_shards(sources: Sequence[Source], cores: int) -> int:
 
 
 def grouped(files: Sequence[BaseFile], target: int) -> Iterator[Sequence[BaseFile]]:
-    """Yield the files, in order, in groups of about `target` bytes.
+    """Divide files into groups of about `target` bytes.
 
-    A file is never cut.
+    The files keep their order, and a file is never cut.
     """
     total = sum(file.status.size for file in files)
     each = total / max(round(total / target), 1)
@@ -118,9 +121,9 @@ def grouped(files: Sequence[BaseFile], target: int) -> Iterator[Sequence[BaseFil
 
 
 def distinct(files: Sequence[BaseFile]) -> Iterator[Sequence[BaseFile]]:
-    """Yield the files in groups without repeated paths.
+    """Divide files into groups in which no path is repeated.
 
-    Paths are repeated if partitions share a folder.
+    A path is repeated among the files if partitions share a folder.
     """
     remaining = list(files)
     while remaining:
@@ -158,7 +161,7 @@ def jobs(
 
 
 def jobs_like(template: Group, changes: Sequence[Change], cores: int, stored: StoredValues) -> list[Job]:
-    """Return the jobs of a build; groups take their reading options from `template`.
+    """Return the jobs of a build, with the reading options of `template`.
 
     `cores` jobs run concurrently. `stored` returns the typed values of partitions (see `stored_values`).
     """
@@ -197,7 +200,7 @@ class _Typed:
 def _shared(changes: Sequence[Change]) -> list[tuple[list[BaseFile], tuple[int, ...]]]:
     """Group the files to read by the changes that need them.
 
-    Return for each group its files and the numbers of these changes.
+    Return for each group its files, and the positions of these changes in `changes`.
     """
     needed: dict[BaseFile, list[int]] = defaultdict(list)
     for number, change in enumerate(changes):

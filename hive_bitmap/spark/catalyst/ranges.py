@@ -23,12 +23,13 @@ from hive_bitmap.core.stores import IMMUTABLE
 
 
 def file_choices(results: LookupResults, numbers: Mapping[Place, int], *, whole_files: bool) -> str:
-    """Return a line for each listed file that is fresh in the index.
+    """Return the lines, as one text, that tell Spark's reader which blocks to read.
 
-    A line has the file's number, fingerprint and ranges, separated by tabs. `numbers` has the numbers of the listed
-    files. A file whose index rows are damaged has no line; a file without a line is read whole. The ranges cover the
-    selected blocks. With `whole_files`, the only range is the whole file, if any of its blocks is selected. A file
-    without selected blocks has a line without ranges.
+    There is a line for each file that is fresh in the index, unless its index rows are damaged. A file without a line
+    is read whole. A line has the file's number, fingerprint and ranges, separated by tabs. A file's number is its
+    position in the scan's listing, and `numbers` has this number for each file. The ranges cover the selected blocks.
+    With `whole_files`, the only range is the whole file, if any of its blocks is selected. A file without selected
+    blocks has a line without ranges.
     """
     lines = []
     for lookup, candidates in results.pairs():
@@ -49,8 +50,8 @@ def split_choices(results: LookupResults, numbers: Mapping[Place, int], pieces: 
     """Return the lines that select the splits among `pieces`.
 
     The splits are the pieces of class WholePiece, each of a file in the `whole_files` of `results`. Other pieces are
-    ignored. `numbers` has the numbers of the listed files. Spark's own reader reads the splits, even if the files have
-    changed.
+    ignored. `numbers` has the position of each file in the scan's listing. Spark's own reader reads the splits, even if
+    the files have changed.
     """
     ranges: dict[tuple[int, int], list[int]] = {}
     for piece in pieces:
@@ -66,7 +67,8 @@ def split_choices(results: LookupResults, numbers: Mapping[Place, int], pieces: 
 def indexed_choices(results: LookupResults, numbers: Mapping[Place, int]) -> str:
     """Return the lines that select all looked-up files as a whole.
 
-    `numbers` has the numbers of the listed files. Spark's own reader reads the files, even if the files have changed.
+    `numbers` has the position of each file in the scan's listing. Spark's own reader reads the files, even if the files
+    have changed.
     """
     ranges: dict[tuple[int, int], list[int]] = {}
     for lookup in results.lookups:
@@ -78,8 +80,8 @@ def indexed_choices(results: LookupResults, numbers: Mapping[Place, int]) -> str
 def _any_state(ranges: Mapping[tuple[int, int], Sequence[int]]) -> str:
     """Return the lines that select ranges of files, even if the files have changed.
 
-    The keys of `ranges` are the number and the size of a file. The values are the bytes where the ranges of this file
-    begin and end: begin, end, begin, end and so on.
+    A key of `ranges` is a pair: the file's position in the scan's listing, and its size. The value has the bytes where
+    the ranges of this file begin and end: begin, end, begin, end and so on.
     """
     return "\n".join(
         _line(number, Fingerprint(path="", size=size, mtime_ms=0, tail_crc32=0, etag=IMMUTABLE), sorted(edges))
@@ -92,7 +94,7 @@ def _line(number: int, indexed: Fingerprint, ranges: Sequence[int]) -> str:
 
 
 def _ranges(selected: npt.NDArray[np.bool_], starts: Longs | None, size: int) -> list[int]:
-    """Return begin and end of each run of selected blocks, as bytes in the file.
+    """Return the begin and the end of each run of selected blocks, as bytes in the file.
 
     `starts` has the position of each block in bytes, and `size` is the size of the file. If `starts` is None and any
     block is selected, the range is the whole file.

@@ -1,4 +1,4 @@
-"""Describe the scans of a query and their conditions, and make the first checks of each scan.
+"""Describe the scans of a query and their conditions, and check which scans are worth a lookup.
 
 The optimizer rule sends the description (`Question.java`), with the condition as JSON (`Conditions.java`). The checks
 decide whether a scan is too small for indexes, and which of its runtime filters are worth a job. The checks read no
@@ -51,9 +51,9 @@ _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 @dataclass(frozen=True)
 class Condition:
-    """A predicate with the leaves that Spark has to evaluate.
+    """A `predicate`, and the expressions of its leaves that Spark has to evaluate.
 
-    `expressions` maps each of these leaves to the number of its expression in the JVM.
+    `expressions` maps each of these leaves to the number by which the JVM knows its expression.
     """
 
     predicate: Predicate
@@ -149,7 +149,7 @@ class ListingSummary:
 
     @classmethod
     def of(cls, text: str) -> ListingSummary:
-        """Return the summary from its text, four words.
+        """Parse a summary from its text, which has four words.
 
         >>> ListingSummary.of("1024 2 5f2a 4096")
         ListingSummary(size=1024, files=2, digest='5f2a', split_bytes=4096)
@@ -160,7 +160,7 @@ class ListingSummary:
 
 @dataclass(frozen=True)
 class RuntimeFilter:
-    """A possible filter on a column of a scan, by the keys of a small side of a join.
+    """A possible filter on a column: the keys of a join's small side.
 
     Computing the filter takes a job that reads `bytes` bytes.
     """
@@ -174,7 +174,7 @@ class Sums:
     """What an aggregation needs if partial aggregates in an index answer it.
 
     The partial aggregates of `measures`, the aggregated columns, are added up for each key of the columns `keys`. If
-    the query needs only some groups of a single key, `top` says which; otherwise it is None.
+    the query needs only some groups of a single key, `top` says which groups; otherwise `top` is None.
     """
 
     keys: tuple[str, ...]
@@ -183,7 +183,7 @@ class Sums:
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Sums:
-        """Return the sums from their JSON object."""
+        """Return the sums that a JSON object of the JVM describes."""
         measures = [
             Measure(
                 column=measure["column"],
@@ -200,7 +200,10 @@ class Sums:
         return any("sum" in measure.functions for measure in self.measures)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON object for the reply."""
+        """Return the keys and measures as a JSON object, for the reply to the JVM.
+
+        `Sums.of` reads another form.
+        """
         measures = [{"column": measure.column, "functions": measure.functions} for measure in self.measures]
         return {"keys": self.keys, "measures": measures}
 
@@ -321,7 +324,7 @@ class Scan:
 
 
 def why_too_small(scan: Scan, base: Table, settings: Settings) -> str | None:
-    """Say why reading a scan is faster than looking at its indexes.
+    """Return why reading a scan is faster than looking at its indexes.
 
     Return None if reading the scan is slower, or if this is unknown.
     """
@@ -349,11 +352,11 @@ def _bytes_of_columns(scan: Scan, base: Table, listed: ListingSummary) -> float:
 
 
 def worthwhile_runtime_filters(scan: Scan, base: Table, indexes: Sequence[Index], settings: Settings) -> list[int]:
-    """Return which of the scan's runtime filters are worth a job.
+    """Return the scan's runtime filters that are worth a job.
 
-    The result has positions in `scan.runtime_filters`. A filter is worth a job if it is on an indexed column, or on the
-    only column of a key, and if the scan takes longer than the job plus the start of a read by an index. If the session
-    has set a strategy, the time of the scan does not matter.
+    The result has their positions in `scan.runtime_filters`. A filter is worth a job if it is on an indexed column, or
+    on the only column of a key, and if the scan takes longer than the job plus the start of a read by an index. If the
+    session has set a strategy, the time of the scan does not matter.
     """
     if not scan.runtime_filters or settings.strategy == Strategy.FULL_SCAN or not scan.native:
         return []

@@ -1,7 +1,8 @@
 """Answer the optimizer rule for all sessions of a JVM.
 
 The rule asks for decisions on scans (`Question.java`). When a plan with a decision is executed, the JVM asks to carry
-out the decision (`Execution.java`).
+out the decision (`Execution.java`). This module also keeps decisions and shares them among equal questions, lets one of
+several waiting queries decide for all, and learns prices from measured queries.
 """
 
 from __future__ import annotations
@@ -147,7 +148,7 @@ class Serving:
         return json.dumps({"protocol": PROTOCOL, "prices": prices, "scans": replies})
 
     def _learn(self, measured: Sequence[Mapping[str, Any]]) -> None:
-        """Learn prices from the measured queries that have ended since the last question.
+        """Learn prices from the queries that were measured since the last question.
 
         The time of Spark's scan is used only if the scan has read all rows of the blocks to read. Other scans have
         skipped rows by statistics, or have stopped at a limit.
@@ -188,8 +189,8 @@ class Serving:
     ) -> dict[str, Any] | None:
         """Return the JSON object of the decision on a scan.
 
-        `asker` says who asks, under which settings; equal questions of equal askers share a decision. `fields`
-        describe the scan. `conf` has all settings of the session, and `own_settings` those of hive_bitmap. With
+        `asker` says who asks, under which settings; equal questions of equal askers share a decision. `fields` describe
+        the scan. `conf` has all settings of the session, and `own_settings` the settings of hive_bitmap. With
         `only_kept`, no new decision is made: the result is None if no decision is kept.
         """
         spark, scan = question.spark, question.scan
@@ -226,9 +227,10 @@ class Serving:
     def _decide(self, question: Question, key: str | None, table: IndexedTable) -> _Kept:
         """Decide on a scan, and keep the decision.
 
-        `key` is the key under which equal questions share the decision; None if the decision is not shared. The JVM
-        gets the DataFrames by which tasks read rows. Unindexed files are queued for a refresh of the indexes that
-        follow the table.
+        Return the id under which the decision is kept (None if it is not kept), and the decision. If tasks read the
+        rows, the DataFrames that do so are handed to the JVM, and the decision is kept without them. `key` is the key
+        under which equal questions share the decision; None if the decision is not shared. Unindexed files are queued
+        for a refresh of the indexes that follow the table.
         """
         try:
             decision = decide(question, table)
@@ -255,7 +257,7 @@ class Serving:
         return id, decision
 
     def _kept(self, question: Question, key: str | None, indexes: Sequence[Any]) -> _Kept | None:
-        """Return the kept decision that equal questions share under `key`.
+        """Return the decision that equal questions share under `key`, with its id.
 
         Return None if no decision is kept, if the table's `indexes` have changed since, or if the listing that the
         decision needs was evicted.
@@ -295,11 +297,11 @@ class Serving:
     def execute(self, spark: SparkSession, request: Any) -> str | None:
         """Carry out a decision; `request` is the `Execution.java` that names it.
 
-        A count sends the counts of each key set, and returns a JSON array of the files that Spark has to count itself,
-        by their numbers in the scan's listing. If the request names a part of a decision to read rows, send the rows
-        of this part and return "". If it names no part, return "" if the files of the decision are current. Return
-        None if Spark has to execute its own plan, for example because the decision is no longer kept. `request.add`
-        sends batches.
+        For a count, send the counts of each key set, and return a JSON array with the files that Spark has to count
+        itself, as their positions in the scan's listing. If the request names a part of a decision to read rows, send
+        the rows of this part and return "". If the request names no part, only check the files of the decision, and
+        return "" if they are current. Return None if Spark has to execute its own plan, for example because the
+        decision is no longer kept. `request.add` sends batches.
         """
         fields = json.loads(request.text())
         match self.decisions.get(fields["decision"]):
@@ -357,10 +359,10 @@ class Serving:
 def _with_keys(
     question: Question, indexes: tuple[Index, ...], fields: Mapping[str, Any]
 ) -> tuple[Question, tuple[Index, ...], Mapping[str, Any]]:
-    """Replace expressions of a question by the keys of indexes that stand for them.
+    """Replace expressions of a question by index keys that stand for these expressions.
 
     Tests of columns without an index are replaced by the tests that they imply for keys computed from these columns.
-    Return the question, the indexes, and the fields of the scan. If this session would compute a key differently, the
+    Return the changed question, indexes, and fields of the scan. If this session would compute a key differently, the
     key is usable only where the query contains the very expression of the index. Other keys of the same index stay
     usable.
     """
@@ -378,7 +380,7 @@ def _with_keys(
 
 
 def _judged(index: Index, whys: Mapping[str, str]) -> Index:
-    """Return an index with the reason why some of its keys cannot be used.
+    """Return an index that says why some of its keys cannot be used.
 
     `whys` has the reasons by the names of the keys. An index of which no key can be used gets a `problem`.
     """
@@ -393,13 +395,13 @@ def _judged(index: Index, whys: Mapping[str, str]) -> Index:
 
 
 def _key(asker: tuple[str, ...], scan: Mapping[str, Any], listed: ListingSummary | None) -> str | None:
-    """Return the key under which the decision on a scan is shared; None if the decision is not shared.
+    """Return the key under which a scan's decision is shared; None if it is not shared.
 
     The key has everything that the decision depends on besides the indexes: `asker` (who asks, under which settings),
-    the text of the question, with a version for each expression that Spark evaluates (`Question.versions` of Java),
-    and the summary of the files (`listed`). A decision is not shared if it depends on more: on files that this process
-    lists, or on rows that have to be read. It is also not shared if a function of hive_bitmap makes the scan, because
-    the function shows the lookups.
+    the text of the question, with a version for each expression that Spark evaluates (`Question.versions` of Java), and
+    the summary of the files (`listed`). A decision is not shared if it depends on more: on files that this process
+    lists, or on rows that have to be read. A decision for a function of hive_bitmap is not shared either, because the
+    function shows the lookups.
     """
     if listed is None or scan["runtime_filters"] or not scan.get("must_pay", True):
         return None
@@ -408,6 +410,6 @@ def _key(asker: tuple[str, ...], scan: Mapping[str, Any], listed: ListingSummary
 
 
 def _state(spark: SparkSession, indexes: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the state of a table's indexes: their definitions and problems, and their segments."""
+    """Return the definitions, problems and segments of a table's indexes."""
     seconds = catalog.INDEX_CACHE_SECONDS
     return tuple((index, tuple(catalog.segments(spark, index, seconds))) for index in indexes if not index.why_not)

@@ -267,10 +267,10 @@ def _estimates(
 
 
 def _computing_seconds(footers: _Footers, definitions: Sequence[Definition], options: ReadOptions) -> list[float]:
-    """Estimate for each index the task seconds of computing its keys that are expressions.
+    """Return the estimated task seconds to compute the key expressions of each index.
 
-    The time for the sampled files is scaled up by the rows of the table, and divided among the indexes by the number
-    of columns in their expressions.
+    The time that was measured for the sampled files is scaled up to the rows of the table, and divided among the
+    indexes in proportion to the columns in their expressions.
     """
     sources = {column for definition in definitions for e in definition.expressions for column in e.columns}
     if not sources or not options.staging:

@@ -36,7 +36,7 @@ IDLE_SECONDS = 60.0  # after this time without requests, the thread ends
 
 
 def few(partitions: frozenset[Partition]) -> frozenset[Partition] | None:
-    """Return these partitions; None, which means all partitions, if there are more than MOST_PARTITIONS."""
+    """Return these partitions, or None if there are more than MOST_PARTITIONS."""
     return partitions if len(partitions) <= MOST_PARTITIONS else None
 
 
@@ -51,9 +51,9 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, order=True)
 class Key:
-    """The key of indexes that are refreshed together.
+    """The name of a table and an interval, which together name the indexes to refresh at once.
 
-    These indexes follow the same table, with the same `interval` (seconds).
+    The indexes follow this table, with this `interval` (seconds).
     """
 
     database: str
@@ -72,7 +72,7 @@ class Key:
 
 @dataclass(frozen=True, kw_only=True)
 class RefreshRequest:
-    """A requested refresh of some partitions of a table, or of all (None).
+    """A request to refresh some `partitions` of a table; None stands for all.
 
     `session` is the session of the last request, which runs the refresh. `by_query` says that only queries that found
     unindexed files have requested the refresh, and no write. If such a refresh changes nothing, for example because
@@ -94,12 +94,12 @@ class RefreshRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """The state of one key: the pending request, and how the last refreshes ended.
+    """The state of a refresh key: its pending request, and how its last refreshes ended.
 
     `request` is None if no refresh is pending. `ended` is when the last refresh ended, by the clock of the queue;
-    -infinity before the first one. The other fields count consecutive refreshes up to the last one: those that failed
-    (`failures`), those that only queries requested and that changed nothing (`no_ops`), and those that were UNSETTLED
-    (`unsettled`).
+    -infinity before the first one. The other fields count consecutive refreshes up to the last one: refreshes that
+    failed (`failures`), refreshes that only queries requested and that changed nothing (`no_ops`), and refreshes with
+    the outcome UNSETTLED (`unsettled`).
     """
 
     request: RefreshRequest | None = None
@@ -147,8 +147,8 @@ class State:
 def pause(first: float, times: int) -> float:
     """Return the length of a pause in seconds.
 
-    `times` is the number of the pause, counted from 1. The first pause takes `first` seconds, and each further one
-    twice as long as the one before, up to LONGEST_PAUSE.
+    The pause is the `times`-th in a row, counted from 1. The first pause takes `first` seconds, and each further pause
+    twice as long as the pause before, up to LONGEST_PAUSE.
     """
     return min(first * 2.0 ** min(times - 1, 30), LONGEST_PAUSE)
 
@@ -203,7 +203,7 @@ class RefreshQueue:
             self._changed.notify_all()
 
     def longest_interval(self) -> float:
-        """Return the longest interval in seconds of pending and running refreshes; 0 if there are none."""
+        """Return the longest interval of all pending and running refreshes, in seconds; 0 without a refresh."""
         with self._changed:
             return max((key.interval for key in self._states if self._is_wanted(key)), default=0.0)
 
@@ -284,12 +284,12 @@ def following(indexes: Iterable[Index]) -> list[Index]:
 
 
 def is_followed(spark: SparkSession, key: Key) -> bool:
-    """Return whether there are still indexes with this key."""
+    """Return whether any index still follows the key's table at the key's interval."""
     return bool(followers_of(spark, key)[1])
 
 
 def followers_of(spark: SparkSession, key: Key) -> tuple[Table | None, list[Index]]:
-    """Return the table of a key and the indexes that share the key.
+    """Return the table that a refresh key names, and the indexes that follow it at the key's interval.
 
     The table is None if it no longer exists.
     """

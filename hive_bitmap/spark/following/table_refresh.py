@@ -1,4 +1,9 @@
-"""Refresh the indexes of a table once, as a scheduler or the refresh queue requests."""
+"""Refresh the indexes of a table when a scheduler or the refresh queue requests it.
+
+A scheduler calls `refresh_table`: all indexes of the table are refreshed, and an error is returned. The queue calls
+`refresh_followers`: only indexes that follow the table are refreshed, in up to MOST_PASSES passes, and errors are
+recorded and raised. It declines (TOO_EARLY) while another build of one of the indexes runs.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +34,7 @@ YOUNG_SECONDS = 600.0  # a refresh does not wait for an older build, which may h
 class TableRefresh:
     """The result of refreshing one table, which took `seconds`.
 
-    `reports` has a report for each index; it is empty after an error. `error` is "" if the refresh succeeded.
+    `reports` has a report for each index; `reports` is empty after an error. `error` is "" if the refresh succeeded.
     """
 
     table: str
@@ -69,9 +74,9 @@ def refresh_table(
 def refresh_followers(spark: SparkSession, key: Key, partitions: Iterable[Partition] | None) -> Outcome:
     """Refresh the indexes that follow one table with the same interval.
 
-    `key` names the table and the interval. Only `partitions` are refreshed; None stands for all partitions. The
-    result, or the error, is recorded in the root of each index. The outcome is also IN_VAIN if the table or its
-    indexes no longer exist. Raises the errors of `refresh`.
+    `key` names the table and the interval. Only `partitions` are refreshed; None stands for all partitions. The result,
+    or the error, is recorded in the root of each index. The outcome is TOO_EARLY if another build of one of the indexes
+    is running, and IN_VAIN if the table or its indexes no longer exist. Raises the errors of `refresh`.
     """
     base, followers = followers_of(spark, key)
     if base is None or not followers:
@@ -102,12 +107,12 @@ def _until_published(
     """Refresh until nothing is left to do, at most MOST_PASSES times.
 
     `followers` are the indexes to refresh. `partitions` has values of partition columns for each partition to refresh;
-    None stands for all partitions. Return the reports of each pass.
+    None stands for all partitions. Return a list of reports for each pass.
 
-    If two builds publish the same partition, the later one wins, with the files that it has seen. So passes are
-    repeated until one changes nothing: the last build then sees the final state. If no partition has the given values,
-    all partitions are checked, because the metastore may write values in another way than the program that wrote the
-    files.
+    If two builds publish the same partition, the later build wins, with the files that it has seen. So passes are
+    repeated until a pass changes nothing: the last build then sees the final state. If no partition has the given
+    values, all partitions are checked, because the metastore may write values in another way than the program that
+    wrote the files.
     """
     names = [index.definition.name for index in followers]
     passes = [refresh(spark, table, names, partitions=partitions or ())]

@@ -37,7 +37,7 @@ def attach(
     has attached, sorted by name. A session with indexes enabled attaches indexes itself at `ALTER TABLE .. RENAME TO`.
     Raise NotFound if the table or the indexes do not exist. Raise Unsupported if there is still a table with the name
     `former`, or if an index is not trusted or does not fit the table. Raise AlreadyExists if the new name of an index
-    is taken, and BuildFailed.
+    is taken, and BuildFailed if a build fails.
     """
     reports, staying = _attach(spark, table, former, progress)
     if staying:
@@ -49,8 +49,7 @@ def attach(
 def attach_renamed(spark: SparkSession, table: str, former: str) -> None:
     """Attach the indexes of a table that Spark has just renamed.
 
-    Indexes whose files stay in place are not refreshed, because a rename changes no file. The errors are those of
-    `attach`.
+    Indexes whose files stay in place are not refreshed, because a rename changes no file. Raise the errors of `attach`.
     """
     _attach(spark, table, former, None)
 
@@ -58,9 +57,10 @@ def attach_renamed(spark: SparkSession, table: str, former: str) -> None:
 def _attach(
     spark: SparkSession, table: str, former: str, progress: Callable[[BuildProgress], None] | None
 ) -> tuple[list[BuildReport], list[Index]]:
-    """Attach indexes; do not refresh those whose base files have stayed in place.
+    """Attach the indexes that a renamed table had under its name `former`.
 
-    Return the reports of the others, and the indexes that are not refreshed.
+    Return the reports of the indexes that `build.attach` built from former indexes, and the indexes that only got the
+    new name, because their base files stayed in place. The latter are not refreshed.
     """
     base, existing = catalog.table_and_indexes(spark, table)
     indexes = _of_former(spark, base, former)

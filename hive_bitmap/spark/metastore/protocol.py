@@ -18,9 +18,9 @@ DEFAULT_KEY = "EXISTS_DEFAULT"  # field metadata where Spark stores a column's v
 
 
 def columns_of(schema: Mapping[str, Any]) -> list[Column]:
-    """Return the columns of a Spark schema in JSON form, with the types CHAR and VARCHAR.
+    """Return the columns of a schema, which is given in Spark's JSON form.
 
-    Spark keeps these two types in the metadata of a string column.
+    The type of a CHAR or VARCHAR column is taken from the metadata of the string column that stands for it.
     """
     from pyspark.sql.types import StructType
 

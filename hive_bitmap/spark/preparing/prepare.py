@@ -545,6 +545,6 @@ def _needed(request: Request, base: Table) -> tuple[Column, ...]:
 
 
 def _any_file(results: LookupResults) -> str:
-    """Return the path of any of the files; "" if there is no file."""
+    """Return the path of any file that the results are about; "" if there is none."""
     indexed = (path for lookup in results.lookups for path in lookup.unit.paths)
     return next(indexed, "") or next((file.status.path for file in results.whole_files), "")

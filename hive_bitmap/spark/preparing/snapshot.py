@@ -71,9 +71,10 @@ def prune_partitions(
 
 
 def _matching_values(base: Table, predicate: Predicate, typed: pa.Table, engine: Engine) -> MatchingKeys:
-    """Return the partition values for which each leaf of a predicate is TRUE.
+    """Return, for each leaf that only Spark evaluates, the partition values for which it is TRUE.
 
-    The leaves are tests of a partition column that Spark (`engine`) evaluates over the existing values in `typed`.
+    Such a leaf of the predicate tests one partition column. Spark (`engine`) evaluates the leaf over the distinct
+    values of this column in `typed`. A leaf that Spark cannot evaluate is left out.
     """
     columns = {column.name.lower(): column for column in base.partition_columns if column.name in typed.column_names}
     matching_values = {}
@@ -116,12 +117,13 @@ def states_of(
     schemas: Collection[int] | None,
     numbers: Sequence[int],
 ) -> TableFiles:
-    """Return the same as `states`, for partitions that Spark has listed.
+    """Return the files of partitions that Spark has listed, and what indexes record about them.
 
-    `schemas` and `numbers` are as in `states`. Spark prints a partition value by its type, for example `1` for the
-    metastore's `01`, so partitions are matched by typed values. A value that only Spark can type is matched as text,
-    which succeeds only if the metastore's text is what Spark prints. Of partitions with equal values in an index, none
-    is used. In the index of a lake table, files belong to no partition.
+    Each of the `partitions` is a pair of its values and its files. `schemas` and `numbers` mean the same as in
+    `states`. Spark prints a partition value by its type, for example `1` for the metastore's `01`, so partitions are
+    matched by typed values. A value that only Spark can type is matched as text, which succeeds only if the metastore's
+    text is what Spark prints. If several partitions of an index have equal values, none of them is used. In the index
+    of a lake table, files belong to no partition.
     """
     listed = _states(base, [values for values, _ in partitions], [files for _, files in partitions], numbers)
     listed_rows = comparable(base, [partition.values for partition in listed])
@@ -146,8 +148,9 @@ def _table_files(
 ) -> TableFiles:
     """Return partitions, and what indexes record about their files.
 
-    `schemas` is as in `states`. `place` returns the number that each partition has in an index, or -1 if the index
-    lacks the partition.
+    `place(covered)` returns, for each of the `listed` partitions, its position in `covered.partitions`, or -1 if the
+    index lacks the partition. `schemas` are the schema checksums under which an indexed file's keys are still valid;
+    None stands for all checksums.
     """
     listing, files = listing_of(listed), {}
     for index in indexes:
@@ -201,7 +204,7 @@ def typed_values(columns: Sequence[Column], values: Sequence[Values]) -> pa.Tabl
     """Return partition values in the Arrow types of their columns.
 
     There is a row for each partition. A column is left out if its type is not simple or if a value is not in canonical
-    form. The column "" numbers the rows.
+    form. The column "" has the position of each row.
     """
     arrays = {"": pa.array(np.arange(len(values)))}  # keeps the number of rows if every column is left out
     for position, column in enumerate(columns):
@@ -224,10 +227,10 @@ def _manifest(index: Index, folder: str) -> Manifest | None:
 class Snapshot:
     """The partitions that remain after pruning, and their files.
 
-    `predicates` are the residual predicates of these partitions. `values` has a row of typed values for each
-    partition. `indexes` are the names of the indexes whose manifests were read. `zone` is the session's time zone.
-    `schemas` are the `definition.known_schemas` of the table. `store` is the speed of the files' store.
-    `all_partitions` are all partitions of the table, including the pruned ones; empty if Spark has listed the files.
+    `predicates` are the residual predicates of these partitions. `values` has a row of typed values for each of them.
+    `indexes` are the names of the indexes whose manifests were read. `zone` is the session's time zone. `schemas` are
+    the `definition.known_schemas` of the table. `store` is the speed of the files' store. `all_partitions` are all
+    partitions of the table, including the pruned ones; empty if Spark has listed the files.
     """
 
     resolved: ResolvedTable

@@ -201,8 +201,8 @@ def _former(index: Index) -> str:
 def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, list[Index]]:
     """Return a table and its indexes, even if the table is missing.
 
-    The result is that of `table_and_indexes`, but the table is None if it was dropped or renamed. Raises NotFound for a
-    table that does not exist and has no indexes left.
+    The table is None if it was dropped or renamed. Raises NotFound for a table that does not exist and has no indexes
+    left.
     """
     try:
         return table_and_indexes(spark, name)
@@ -221,9 +221,10 @@ def find_even_if_dropped(spark: SparkSession, name: str) -> tuple[Table | None, 
 
 
 def _orphans_elsewhere(spark: SparkSession, name: str, known_tables: Sequence[Table]) -> list[Table]:
-    """Return tables in other databases that may be index tables of a missing table.
+    """Return tables of other databases that may be index tables of a missing table.
 
-    They have the default names of the missing table's index tables. Tables in `known_tables` are left out.
+    The result has the tables with the default names of the missing table's index tables. Tables in `known_tables` are
+    left out.
     """
     catalog, database, table = metastore.split_name(spark, name)
     pattern, known_names = index_table_name(database, table, "*"), set(map(_name, known_tables))
@@ -270,11 +271,11 @@ def indexes_on_tables_of(spark: SparkSession, database: str) -> list[Index]:
 
 
 def indexed_tables(spark: SparkSession, database: str | None, *, all_databases: bool = False) -> list[str]:
-    """Return the sorted names of the tables that have an index, in Spark's SQL.
+    """Return the names of the tables that have an index, sorted, as written in Spark's SQL.
 
-    The tables are those in `database`, and those whose index table is in `database`; None means the session's current
-    database. With `all_databases`, the tables are those of every database. A dropped table is included as long as it
-    has an index left.
+    A table is included if it or one of its index tables is in `database`; None means the session's current database.
+    With `all_databases`, the tables of every database are included. A dropped table is included as long as it has an
+    index left.
     """
     every_database = metastore.database_names(spark) if all_databases else []
     databases = every_database or [database or spark.catalog.currentDatabase()]
@@ -338,10 +339,10 @@ def named(base: Table, indexes: Sequence[Index], name: str) -> Index:
 
 
 def slots_of(spark: SparkSession, table: Table, seconds: float = 0) -> dict[int, str]:
-    """Return the folder of each slot of an index table, by number.
+    """Return the folder of each slot of an index table, by slot number.
 
-    The result is empty if another process has dropped the table. It may be cached for up to `seconds`, as in
-    `table_and_indexes`.
+    The result is empty if another process has dropped the table. The result may come from a cache and be up to
+    `seconds` old.
     """
     key, version = (table.database, table.name), _slots.version
     folders = _slots.get(spark, key, seconds)
@@ -367,7 +368,7 @@ def segments(spark: SparkSession, index: Index, seconds: float = 0) -> list[str]
 def _partitions(spark: SparkSession, table: Table) -> list[Partition]:
     """Return the partitions of a table.
 
-    A dropped table has none.
+    The result is empty for a dropped table.
     """
     from pyspark.errors import PySparkException
 
@@ -407,8 +408,8 @@ def changing() -> Iterator[None]:
 def clear_caches() -> None:
     """Clear the caches of index tables and slots, and then call the listeners.
 
-    Listeners set a new version for the JVM's questions. The caches are cleared before, so that no question with the
-    new version gets the old state.
+    Listeners set a new version for the JVM's questions. The caches are cleared first, so that no question with the new
+    version gets the old state.
     """
     session_cache.clear(_index_tables, _slots)
     for listener in tuple(_listeners):
@@ -439,8 +440,8 @@ def at(table: Table, root: str) -> Index | None:
 def _distinct(indexes: Iterable[Index]) -> list[Index]:
     """Return each index once, sorted by base table and index name.
 
-    If several tables claim to be the same index, a trusted table is preferred, then an EXTERNAL one, because builds
-    create EXTERNAL tables, then the first one by name.
+    If several tables claim to be the same index, a trusted table is preferred, then an EXTERNAL table, because builds
+    create EXTERNAL tables, then the first table by name.
     """
 
     def rank(index: Index) -> tuple[bool, bool, str, str]:
@@ -456,7 +457,10 @@ def _distinct(indexes: Iterable[Index]) -> list[Index]:
 
 
 def trusted_definitions(indexes: Iterable[Index]) -> list[Definition]:
-    """Return the definitions of trusted indexes and of their copies."""
+    """Return the definitions of trusted indexes and of their copies.
+
+    An index is followed by its `Index.copies`: the definitions in other trusted tables that claim to be the same index.
+    """
     return [definition for index in indexes if index.trusted for definition in (index.definition, *index.copies)]
 
 
