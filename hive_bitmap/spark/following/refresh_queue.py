@@ -50,7 +50,7 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True, order=True)
-class Key:
+class RefreshKey:
     """The name of a table and an interval, which together name the indexes to refresh at once.
 
     The indexes follow this table, with this `interval` (seconds).
@@ -79,7 +79,7 @@ class RefreshRequest:
     the files cannot be indexed, the next one waits twice as long.
     """
 
-    key: Key
+    key: RefreshKey
     partitions: frozenset[Partition] | None
     session: Any
     by_query: bool = False
@@ -115,11 +115,11 @@ class State:
             return float("inf")
         return self._rested(self.request.key, self.request.by_query)
 
-    def is_idle(self, key: Key, now: float) -> bool:
+    def is_idle(self, key: RefreshKey, now: float) -> bool:
         """Whether nothing is requested, and a new request could begin at the time `now`."""
         return self.request is None and self._rested(key, by_query=True) <= now
 
-    def _rested(self, key: Key, by_query: bool) -> float:
+    def _rested(self, key: RefreshKey, by_query: bool) -> float:
         if self.failures:
             return self.ended + max(key.interval, pause(FIRST_PAUSE, self.failures))
         if self.no_ops and by_query:
@@ -164,9 +164,9 @@ class RefreshQueue:
         self, refresh: Callable[[RefreshRequest], Outcome], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._refresh, self._clock = refresh, clock
-        self._states: dict[Key, State] = {}
+        self._states: dict[RefreshKey, State] = {}
         self._changed = Condition()
-        self._running: Key | None = None
+        self._running: RefreshKey | None = None
         self._thread: Thread | None = None
 
     def want(self, request: RefreshRequest) -> bool:
@@ -186,7 +186,7 @@ class RefreshQueue:
             self._changed.notify_all()
             return True
 
-    def is_wanted(self, key: Key) -> bool:
+    def is_wanted(self, key: RefreshKey) -> bool:
         """Return whether a refresh is pending or running."""
         with self._changed:
             return self._is_wanted(key)
@@ -196,7 +196,7 @@ class RefreshQueue:
         with self._changed:
             return [state.request for state in self._states.values() if state.request is not None]
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: RefreshKey) -> None:
         """Drop a pending refresh, because its indexes are gone."""
         with self._changed:
             self._states.pop(key, None)
@@ -228,7 +228,7 @@ class RefreshQueue:
         for key in idle:
             del self._states[key]
 
-    def _is_wanted(self, key: Key) -> bool:
+    def _is_wanted(self, key: RefreshKey) -> bool:
         return self._running == key or self._states.get(key, State()).request is not None
 
     def _is_busy(self) -> bool:
@@ -283,12 +283,12 @@ def following(indexes: Iterable[Index]) -> list[Index]:
     return [index for index in indexes if index.trusted and index.definition.auto_refresh]
 
 
-def is_followed(spark: SparkSession, key: Key) -> bool:
+def is_followed(spark: SparkSession, key: RefreshKey) -> bool:
     """Return whether any index still follows the key's table at the key's interval."""
     return bool(followers_of(spark, key)[1])
 
 
-def followers_of(spark: SparkSession, key: Key) -> tuple[Table | None, list[Index]]:
+def followers_of(spark: SparkSession, key: RefreshKey) -> tuple[Table | None, list[Index]]:
     """Return the table that a refresh key names, and the indexes that follow it at the key's interval.
 
     The table is None if it no longer exists.

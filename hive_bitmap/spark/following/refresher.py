@@ -25,9 +25,9 @@ from hive_bitmap.core.stores import WITH_DELETES, FileStatus
 from hive_bitmap.core.table_info import NULL_PARTITION, Table, in_spark, raw_hadoop_path
 from hive_bitmap.errors import NotFound
 from hive_bitmap.spark.following.refresh_queue import (
-    Key,
     Outcome,
     Partition,
+    RefreshKey,
     RefreshQueue,
     RefreshRequest,
     few,
@@ -244,9 +244,9 @@ def _partition(values: Mapping[str, str | None]) -> Partition:
     return tuple(sorted(values.items()))
 
 
-def _keys(base: Table, followers: Iterable[Index]) -> list[Key]:
+def _keys(base: Table, followers: Iterable[Index]) -> list[RefreshKey]:
     intervals = {index.definition.refresh_seconds for index in followers}
-    return [Key(base.database, base.name, interval, base.catalog) for interval in sorted(intervals)]
+    return [RefreshKey(base.database, base.name, interval, base.catalog) for interval in sorted(intervals)]
 
 
 def _has_only_deletes(file: WholeFile) -> bool:

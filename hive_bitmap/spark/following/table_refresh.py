@@ -18,7 +18,7 @@ from hive_bitmap.core.index.refresh_record import RefreshRecord
 from hive_bitmap.errors import HiveBitmapError, NotFound, StoreError
 from hive_bitmap.spark.building.build import BuildReport, refresh
 from hive_bitmap.spark.building.progress import BuildProgress
-from hive_bitmap.spark.following.refresh_queue import Key, Outcome, Partition, followers_of, is_followed
+from hive_bitmap.spark.following.refresh_queue import Outcome, Partition, RefreshKey, followers_of, is_followed
 from hive_bitmap.spark.metastore.identity import metastore_id
 from hive_bitmap.spark.registry.catalog import Index
 
@@ -71,7 +71,7 @@ def refresh_table(
     return TableRefresh(table=table, seconds=time.monotonic() - started, reports=tuple(reports), error=error)
 
 
-def refresh_followers(spark: SparkSession, key: Key, partitions: Iterable[Partition] | None) -> Outcome:
+def refresh_followers(spark: SparkSession, key: RefreshKey, partitions: Iterable[Partition] | None) -> Outcome:
     """Refresh the indexes that follow one table with the same interval.
 
     `key` names the table and the interval. Only `partitions` are refreshed; None stands for all partitions. The result,

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 import hive_bitmap
 from hive_bitmap.core.index import generation, markers, refresh_record, roots
 from hive_bitmap.spark.following import table_refresh
-from hive_bitmap.spark.following.refresh_queue import Key, Outcome
+from hive_bitmap.spark.following.refresh_queue import Outcome, RefreshKey
 from tests.asking import under
 from tests.spark.following.tables import SECONDS, make, require_followed
 
@@ -30,8 +30,8 @@ def folder_of(spark: SparkSession, table: str = "t") -> Path:
     return Path(str(found.data_type).removeprefix("file:"))
 
 
-def key_of(spark: SparkSession) -> Key:
-    return Key(spark.catalog.currentDatabase(), "t", 1.0)
+def key_of(spark: SparkSession) -> RefreshKey:
+    return RefreshKey(spark.catalog.currentDatabase(), "t", 1.0)
 
 
 def copy_a_file(spark: SparkSession) -> Path:

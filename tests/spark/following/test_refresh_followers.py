@@ -15,7 +15,7 @@ from hive_bitmap.core.index.definition import Definition, to_properties
 from hive_bitmap.errors import HiveBitmapError
 from hive_bitmap.spark.building.build import BuildReport
 from hive_bitmap.spark.following import table_refresh
-from hive_bitmap.spark.following.refresh_queue import Key, Outcome
+from hive_bitmap.spark.following.refresh_queue import Outcome, RefreshKey
 from hive_bitmap.spark.metastore import alter_table
 from hive_bitmap.spark.registry import catalog
 from tests.spark.maintaining.life import drop_table, flat_table, parted_table, require_verified, status, write
@@ -23,7 +23,7 @@ from tests.spark.maintaining.life import drop_table, flat_table, parted_table, r
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FLAT, PARTED = Key("db", "flat", 1.0), Key("db", "parted", 1.0)
+FLAT, PARTED = RefreshKey("db", "flat", 1.0), RefreshKey("db", "parted", 1.0)
 
 
 def follow(spark: SparkSession, table: str, **options: Any) -> Definition:
@@ -58,7 +58,7 @@ def test_only_indexes_of_the_interval_that_follow_are_refreshed(memory: SparkSes
     assert table_refresh.refresh_followers(memory, FLAT, None) is Outcome.CHANGED
     unindexed = {one.definition.name: one.unindexed for one in hive_bitmap.show(memory, table)}
     assert unindexed == {"often": 0, "rarely": 1, "never": 1}
-    assert table_refresh.refresh_followers(memory, Key("db", table, 9.0), None) is Outcome.IN_VAIN
+    assert table_refresh.refresh_followers(memory, RefreshKey("db", table, 9.0), None) is Outcome.IN_VAIN
 
 
 def test_only_partitions_that_were_written_are_looked_at(memory: SparkSession, tmp_path: Path) -> None:

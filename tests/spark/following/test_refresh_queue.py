@@ -9,14 +9,14 @@ from threading import Event
 
 import pytest
 
-from hive_bitmap.spark.following.refresh_queue import Key, Outcome, RefreshQueue, RefreshRequest
+from hive_bitmap.spark.following.refresh_queue import Outcome, RefreshKey, RefreshQueue, RefreshRequest
 
 SECONDS = 60.0  # a test that waits so long has failed
 
 
 def wanted(table: str, *partitions: str, interval: float = 0.0) -> RefreshRequest:
     return RefreshRequest(
-        key=Key("db", table, interval), partitions=frozenset((("p", one),) for one in partitions), session=None
+        key=RefreshKey("db", table, interval), partitions=frozenset((("p", one),) for one in partitions), session=None
     )
 
 
@@ -43,14 +43,14 @@ def test_what_is_wanted_while_a_refresh_runs_is_one_refresh() -> None:
     assert refreshes.began.wait(SECONDS)
     for partition in "2345":
         queue.want(wanted("t", partition))
-    assert queue.is_wanted(Key("db", "t", 0.0)) and not queue.wait(0)
+    assert queue.is_wanted(RefreshKey("db", "t", 0.0)) and not queue.wait(0)
     refreshes.go.set()
     assert queue.wait(SECONDS)
     assert [sorted(one.partitions or ()) for one in refreshes.ran] == [
         [(("p", "1"),)],
         [(("p", two),) for two in "2345"],
     ]
-    assert not queue.is_wanted(Key("db", "t", 0.0))
+    assert not queue.is_wanted(RefreshKey("db", "t", 0.0))
 
 
 def test_a_refresh_within_the_interval_waits_and_others_do_not() -> None:
@@ -63,7 +63,7 @@ def test_a_refresh_within_the_interval_waits_and_others_do_not() -> None:
         while [one.key.table for one in refreshes.ran].count("often") < times:
             time.sleep(0.01)
     assert [one.key.table for one in refreshes.ran].count("rarely") == 1
-    assert queue.is_wanted(Key("db", "rarely", 50.0)) and queue.longest_interval() == 50.0
+    assert queue.is_wanted(RefreshKey("db", "rarely", 50.0)) and queue.longest_interval() == 50.0
 
 
 def test_a_failure_is_logged_once_stays_wanted_and_is_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
@@ -78,7 +78,7 @@ def test_a_failure_is_logged_once_stays_wanted_and_is_not_waited_for(caplog: pyt
     queue = RefreshQueue(refreshes, clock=lambda: now[0])
     with caplog.at_level(logging.WARNING):
         queue.want(wanted("bad", "1"))
-        assert queue.wait(SECONDS) and queue.is_wanted(Key("db", "bad", 0.0))
+        assert queue.wait(SECONDS) and queue.is_wanted(RefreshKey("db", "bad", 0.0))
         now[0] = 61.0  # the pause is over
         queue.want(wanted("good", "1"))  # wakes the thread
         while [one.key.table for one in refreshes.ran].count("bad") < 2:

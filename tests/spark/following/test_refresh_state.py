@@ -12,13 +12,13 @@ from hive_bitmap.spark.following.refresh_queue import (
     LONGEST_PAUSE,
     MOST_PARTITIONS,
     MOST_UNSETTLED,
-    Key,
     Outcome,
+    RefreshKey,
     RefreshRequest,
     State,
 )
 
-KEY = Key("db", "t", 30.0)
+KEY = RefreshKey("db", "t", 30.0)
 ONE, TWO = (("p", "1"),), (("p", "2"),)
 BY_WRITE = RefreshRequest(key=KEY, partitions=frozenset([ONE]), session="first")
 BY_QUERY = RefreshRequest(key=KEY, partitions=frozenset([TWO]), session="second", by_query=True)

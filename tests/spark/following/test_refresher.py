@@ -16,7 +16,7 @@ from hive_bitmap.core.selecting.candidates import LookupResults, WholeFile
 from hive_bitmap.core.selecting.table_files import PartitionState
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table
-from hive_bitmap.spark.following.refresh_queue import Key, RefreshRequest
+from hive_bitmap.spark.following.refresh_queue import RefreshKey, RefreshRequest
 from hive_bitmap.spark.following.refresher import Refresher
 from hive_bitmap.spark.registry.catalog import Index
 
@@ -96,7 +96,7 @@ def test_files_that_are_older_than_the_interval_have_a_refresh() -> None:
     seeing = Seeing()
     assert seeing.seen(found(1, 99), index()) == "2 files (2.0 kB) not indexed yet; a refresh is queued"
     [wanted] = seeing.wanted
-    assert (wanted.key, wanted.by_query, wanted.session) == (Key("db", "t", 30.0), True, STOPPED)
+    assert (wanted.key, wanted.by_query, wanted.session) == (RefreshKey("db", "t", 30.0), True, STOPPED)
     assert wanted.partitions == {(("p", "0"),), (("p", "1"),)}
     assert seeing.lags[0] == pytest.approx(99, abs=2)
 
