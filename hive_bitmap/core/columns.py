@@ -30,7 +30,7 @@ class Column:
 
 @dataclass(frozen=True)
 class KeyText:
-    """An expression in a statement that defines a key of an index, and the name of the key."""
+    """An expression in a statement that defines a key, and the key's name."""
 
     sql: str
     alias: str

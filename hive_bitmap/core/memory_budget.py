@@ -2,8 +2,9 @@
 
 Each cached value of indexes, listings, tables and decisions is an entry of this budget. The weight of an entry, in
 bytes, is computed once, when the entry is added. The least recently used entry is evicted first. An evicted value is
-read or computed again at its next use. A `Cache` has the entries of one kind. A decision refers to the listing of its
-files weakly, because many decisions share a listing. If the decision or the listing was evicted, Spark's own plan runs.
+read or computed again at its next use. A `Cache` has the entries of one kind. The decorator `cached` gives a function a
+cache of its results. A decision refers to the listing of its files weakly, because many decisions share a listing. If
+the decision or the listing was evicted, Spark's own plan runs.
 
 Some caches are outside the budget, and have a limited number of entries: in Python, the answers of the metastore, for
 half a minute (`TtlCache`), and the sessions; in the JVM, `Verdicts`, `PlanningGate`, `Versions` and the folders that

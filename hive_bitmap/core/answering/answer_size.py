@@ -24,7 +24,7 @@ ROW_BYTES = 128  # memory of a row in the JVM, without its values; the same as i
 
 
 class _Sample(NamedTuple):
-    """The number and size of the keys in the first row group of a shard.
+    """The number and size of keys in a shard's first row group.
 
     `share` is the number of keys per index row: 1 if no two rows have the same key. `width` is the mean size of a key
     in bytes.

@@ -194,8 +194,8 @@ def _compared(
 ) -> CountCost:
     """Compare the seconds of the index with Spark's seconds.
 
-    Spark would count `rows` rows by the values of `columns` columns. `cores`, `prices` and `waits` are as in
-    `count_cost`. `what` names the work of the index, as in "the indexes are decoded".
+    Spark would count `rows` rows by the values of `columns` columns, with `cores` tasks at once, and would wait `waits`
+    seconds for the store. `what` names the work of the index, as in "the indexes are decoded".
     """
     by_spark = spark_seconds(rows, columns, cores, prices, waits)
     named = "the column" if columns == 1 else f"{columns} columns"
@@ -206,8 +206,8 @@ def _compared(
 def spark_seconds(rows: int, columns: int, cores: int, prices: CountPrices, waits: float = 0.0) -> float:
     """Estimate the seconds that Spark takes to count rows by columns.
 
-    `rows` and `columns` are the numbers of rows and columns. `cores`, `prices` and `waits` are as in `count_cost`. Each
-    column is assumed to have few keys.
+    `rows` and `columns` are the numbers of rows and columns. `cores` tasks run at once, and Spark waits `waits` seconds
+    for the store of the files. Each column is assumed to have few keys.
     """
     return prices.spark_start + waits + rows * columns * prices.spark_value / cores
 
@@ -217,8 +217,9 @@ def is_counted_by_index(
 ) -> bool:
     """Return whether a whole index counts clearly faster than Spark.
 
-    The index has `index_bytes` bytes. Spark would count `rows` rows by the values of `columns` columns. `cores` and
-    `waits` are as in `count_cost`. The times include handing on the result, which has `keys` rows.
+    The index has `index_bytes` bytes. Spark would count `rows` rows by the values of `columns` columns, with `cores`
+    tasks at once, and would wait `waits` seconds for the store. The times include handing on the result, which has
+    `keys` rows.
     """
     by_spark = spark_seconds(rows, columns, cores, COUNT_PRICES, waits) + keys * COUNT_PRICES.spark_key
     return index_bytes * COUNT_PRICES.key_byte + keys * COUNT_PRICES.key <= CLEARLY_CHEAPER * by_spark
@@ -238,7 +239,7 @@ def index_bytes(lookups: Sequence[Lookup], keys: Sequence[str] = ()) -> int:
 
 
 def share_in_memory(lookups: Sequence[Lookup], keys: Sequence[str] = ()) -> float:
-    """Return the share of the bytes of `index_bytes(lookups, keys)` that is already in memory."""
+    """Return the share of `index_bytes(lookups, keys)` that is in memory."""
     total = in_memory = 0.0
     for lookup in lookups:
         columns = {*keys, *(column.lower() for column in columns_of(lookup.predicate))} & set(lookup.unit.parts)
@@ -264,7 +265,7 @@ def bytes_to_look_up(lookups: Sequence[Lookup]) -> float:
 
 
 def _by_column(predicate: Predicate) -> dict[str, Predicate]:
-    """Return for each tested column the OR of the leaves that test it.
+    """Return, by tested column, the OR of the leaves that test the column.
 
     Keys of the result are column names in lower case. A key of the column can match the predicate only if this OR is
     TRUE for the key.
@@ -277,9 +278,10 @@ def _by_column(predicate: Predicate) -> dict[str, Predicate]:
 
 
 def _share_of_groups(lookup: Lookup, column: str, node: Predicate) -> float:
-    """Estimate the share of a column's index that may match `node`, a predicate over the column.
+    """Estimate the share of a column's index that may match a predicate.
 
-    The result is the share of the bytes that are in row groups whose statistics allow matching keys.
+    `node` is the predicate, over the single column `column`. The result is the share of the bytes that are in row
+    groups whose statistics allow matching keys.
     """
     part = lookup.unit.parts.get(column)
     if part is None:

@@ -37,12 +37,11 @@ def has_order(column: Column) -> bool:
 
 
 def are_enough(lookups: Sequence[Lookup], keys: Sequence[str], extremes: Collection[str]) -> bool:
-    """Return whether two keys of one column are enough to answer a count.
+    """Return whether the smallest and the largest matching key answer a query.
 
-    The two keys are the smallest and the largest key of the matching rows. `keys` are the grouping columns of the
-    count, in lower case. `extremes` are the columns of which the query needs only MIN and MAX. The two keys are enough
-    if `keys` is a single column of `extremes`, and the index of this column covers the predicate of each lookup
-    (`index_covers`). Then no bitmap is read.
+    `keys` are the grouping columns of the query, in lower case. `extremes` are the columns of which the query needs
+    only MIN and MAX. The two keys are enough if `keys` is a single column of `extremes`, and the index of this column
+    covers the predicate of each lookup (`index_covers`). Then no bitmap is read.
     """
     return len(keys) == 1 and keys[0] in extremes and all(index_covers(lookup, keys[0]) for lookup in lookups)
 
@@ -87,9 +86,9 @@ def extremes(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, r
 class _Shard:
     """A shard to search, and its row groups that may match.
 
-    `groups` has a pair for each row group, in the order of reading: the number of the row group, and the best key that
-    the row group may have. This key is NULL if it is unknown. `is_sorted` says whether the shard is sorted by the
-    searched column.
+    `groups` has a pair for each row group, in the order of reading: the position of the row group in the shard, and the
+    best key that the row group may have. The best key is NULL if it is unknown. `is_sorted` says whether the shard is
+    sorted by the searched column.
     """
 
     lookup: Lookup
@@ -99,14 +98,17 @@ class _Shard:
 
 
 class _Search:
-    """A search for the smallest or the largest key in the shards of all lookups."""
+    """A search for the smallest or largest key in the shards of all lookups."""
 
     def __init__(self, key: str, type: pa.DataType, matching_keys: MatchingKeys, *, largest: bool) -> None:
         self._key, self._type, self._matching_keys, self._largest = key, type, matching_keys, largest
         self._best = pc.max if largest else pc.min
 
     def among(self, lookups: Sequence[Lookup]) -> pa.Scalar:
-        """Return the extreme key of the matching rows of all lookups; NULL if all keys are NULL."""
+        """Return the smallest or largest key of all matching rows.
+
+        The result is NULL if all keys are NULL.
+        """
         best = pa.scalar(None, self._type)
         shards = [self._shard(lookup, shard) for lookup in lookups for shard in lookup.unit.parts[self._key].shards]
         for shard in self._in_order([shard for shard in shards if shard.groups]):
@@ -145,7 +147,7 @@ class _Search:
         return pa.scalar(None, self._type) if promised.null_count else self._best(promised)
 
     def _better(self, shard: _Shard, so_far: pa.Scalar) -> pa.Scalar:
-        """Return the better of two keys: the key `so_far`, and the best key of a shard.
+        """Return the better of two keys: `so_far`, and the best of a shard.
 
         `so_far` is the best key of the shards searched before; NULL if there is none.
         """

@@ -1,7 +1,8 @@
-"""Choose the groups that come first by their numbers of rows or by a sum, without holding all groups.
+"""Choose the groups that come first by their number of rows or a sum.
 
-Spark must be able to prove that no sum overflows, not even in a group that is left out. The proof compares a bound of
-each group's sums with a limit (`Measure.java`). So the group with the largest bound is kept for each sum.
+Only some of the groups are in memory at a time. Spark must be able to prove that no sum overflows, not even in a group
+that is left out. The proof compares a bound of each group's sums with a limit (`Measure.java`). So the group with the
+largest bound is kept for each sum.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ _COUNT_DIGITS = 19  # of a number of rows
 
 @dataclass(frozen=True, kw_only=True)
 class Top:
-    """Which groups of a GROUP BY a query needs: `rows` groups, chosen by their counts or sums.
+    """Which groups of a GROUP BY a query needs.
 
-    `first` says which groups are needed: those with the most rows, those with the fewest rows, or any groups. `ties`
-    orders groups that have equally many rows: by the smallest key first, by the largest key first, or in any order. If
-    `sum` is the name of a column, groups are chosen by the sum of this column instead of their number of rows. The
-    query may sort groups whose sum is NULL before or after all others.
+    A query needs `rows` groups. `first` says which: the groups with the most rows, the groups with the fewest rows, or
+    any groups. `ties` orders groups that have equally many rows: by the smallest key first, by the largest key first,
+    or in any order. If `sum` is the name of a column, groups are chosen by the sum of this column instead of their
+    number of rows. The query may sort groups whose sum is NULL before or after all others.
     """
 
     rows: int
@@ -85,8 +86,9 @@ def first_by_sum(merged: Iterable[pa.Table], top: Top, field: pa.Field, aggregat
     """Return a few groups, among them the groups that `top` asks for.
 
     `merged` has all groups with their aggregates, as `key_merge.merge` yields them. The result has the columns `field`
-    (the key), COUNT and the stored columns of the aggregates. It has at most `top.rows` groups with a sum and as many
-    without one, the group of NULL, and for each sum a group with the largest bound (`bounds`).
+    (the key), COUNT and the stored columns of the aggregates. Its groups are: the first `top.rows` groups whose sum is
+    not NULL, at most `top.rows` groups whose sum is NULL, the group of the key NULL if there is one, and for each
+    aggregate `sum` a group with the largest bound (`bounds`).
     """
     schema = pa.schema([field, (COUNT, pa.int64()), *(aggregate.field for aggregate in aggregates)])
     sums = [aggregate for aggregate in aggregates if aggregate.function == "sum"]
@@ -148,12 +150,15 @@ def _decimal(values: pa.Array, digits: int) -> pa.Array:
 
 
 def _ends(groups: pa.Table, top: Top) -> pa.Table:
-    """Return the `top.rows` groups to keep of groups that tie and are sorted by key."""
+    """Return the `top.rows` groups to keep of tied groups, sorted by key."""
     return groups.slice(max(groups.num_rows - top.rows, 0)) if top.ties == "largest" else groups.slice(0, top.rows)
 
 
 def _first(groups: pa.Table, top: Top, by: str) -> pa.Table:
-    """Return the groups that `top` asks for, in the order of their sums; `by` is the column of the sums."""
+    """Return the groups that `top` asks for, in the order of their sums.
+
+    `by` is the column of the sums.
+    """
     order = [(by, "descending" if top.first == "most" else "ascending")]
     if top.ties != "any":
         order.append((groups.column_names[0], "ascending" if top.ties == "smallest" else "descending"))

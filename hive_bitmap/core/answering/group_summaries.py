@@ -1,8 +1,8 @@
-"""Summarize a column for each group of another column, without holding all pairs of keys.
+"""Summarize a column for each group of another column.
 
 An example is `count(DISTINCT b) .. GROUP BY a`. The shards of an index with both columns are sorted. So the keys of all
 shards can be merged by the first column, which brings the rows of each pair of keys together. Only a summary of each
-group is kept.
+group is kept, not the pairs.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ _ADDED = [(_LOW, "min"), (_HIGH, "max"), (COUNT, "sum"), (DISTINCT, "sum"), (_NU
 
 @dataclass(frozen=True, kw_only=True)
 class GroupSummary:
-    """The two columns of a query that needs only a summary of `column` for each value of `group`.
+    """The two columns of a query that needs only summaries of groups.
 
-    A summary has the smallest and the largest value, and the numbers of rows, NULLs and distinct values.
+    The query needs a summary of `column` for each value of `group`. A summary has the smallest and the largest value,
+    and the numbers of rows, NULLs and distinct values.
     """
 
     group: str
@@ -82,9 +83,9 @@ def group_summaries(
     """Summarize a column for each group of another column.
 
     The lookups must satisfy `is_summarized`. The result has up to three rows for each group: for the smallest key, the
-    largest key, and NULL. Its columns are the columns of `needed`, COUNT and DISTINCT. As in `key_merge.summary`, only
-    the sums of COUNT and DISTINCT are right, here over the rows of a group. Raises TooLarge if the groups take more
-    than `limit` bytes, and CorruptIndex.
+    largest key, and NULL. Its columns are the columns of `needed`, COUNT and DISTINCT. In COUNT and DISTINCT, only the
+    sums over the rows of a group are right, not the number in each row (see `key_merge.summary`). Raises TooLarge if
+    the groups take more than `limit` bytes, and CorruptIndex.
     """
     first = _first(lookups, needed)
     if first is None:
@@ -105,7 +106,10 @@ def group_summaries(
 
 
 def _first(lookups: Sequence[Lookup], needed: GroupSummary) -> str | None:
-    """Return the column of `needed` by which all shards are sorted; None if there is none. Raises CorruptIndex."""
+    """Return the column of `needed` by which all shards are sorted.
+
+    Returns None if there is no such column. Raises CorruptIndex.
+    """
     for name in needed.columns:
         parts = [lookup.unit.parts[name] for lookup in lookups]
         if all(shards.is_sorted_by(*shard, part.key.name) for part in parts for shard in part.shards):
@@ -129,7 +133,10 @@ class _Pairs:
         return self._lookup.unit.parts[self._names[0]].shards if self._lookup.unit.rows.any() else ()
 
     def of(self, shard: tuple[str, int]) -> Iterator[pa.Table]:
-        """Yield the pairs of a shard with their counts, a row group at a time, sorted by the first column."""
+        """Yield the pairs of a shard with their counts, sorted by the first column.
+
+        Each table has the pairs of one row group.
+        """
         unit, predicate = self._lookup.unit, self._lookup.predicate
         for rows in index_rows(unit, self._names, predicate, self._matching_keys, [shard]):
             added = np.bincount(rows.block, rows.cardinality, len(self._counted)).astype(np.int64)
@@ -143,7 +150,10 @@ class _Pairs:
 
 
 def _sums(pairs: pa.Table, group: str, column: str) -> pa.Table:
-    """Return a row for each group of `pairs`, with the columns of _ADDED; each pair of keys must occur once."""
+    """Return a row for each group of `pairs`, with the columns of _ADDED.
+
+    Each pair of keys must occur once in `pairs`.
+    """
     keys, counts = pairs[column], pairs[COUNT]
     present = keys.is_valid()
     none = pa.scalar(0, pa.int64())
@@ -163,7 +173,10 @@ def _added(sums: Sequence[pa.Table]) -> pa.Table:
 
 
 def _rows(sums: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return up to three rows for each group: for its smallest key, its largest key and NULL."""
+    """Return up to three rows for each group.
+
+    The rows are for the smallest key of the group, for its largest key, and for NULL.
+    """
     one, zero = pa.scalar(1, pa.int64()), pa.scalar(0, pa.int64())
     has_several = pc.greater(sums[DISTINCT], one)
     low = [sums[_GROUP], sums[_LOW], pc.subtract(sums[COUNT], pc.if_else(has_several, one, zero)),

@@ -1,4 +1,4 @@
-"""Merge the sorted keys of all shards, to count keys that are too many to hold.
+"""Count keys that are too many to hold, by merging sorted shards.
 
 A shard is sorted by its first key column. So the keys of all shards are merged by the key itself, and at most three row
 groups of each shard are in memory: one is merged, the next has been read, and another is being read. Two results are
@@ -140,10 +140,10 @@ def merged_counts(
 def some_groups(lookups: Sequence[Lookup], key: str, matching_keys: MatchingKeys, rows: int) -> pa.Table:
     """Return `rows` groups, or all groups if there are fewer.
 
-    The lookups must satisfy the conditions of `merged_counts`; `matching_keys` and the columns of the result are as
-    there. The keys are in any order. Reading stops once there are enough groups: COUNT is at least 1, but may lack
-    matching rows that were not read. Raises the errors of `merged_counts`. Whether each row was counted once is checked
-    only for the lookups that were read to the end.
+    The lookups must satisfy the conditions of `merged_counts`. `matching_keys` has the keys for which the leaves that
+    Spark evaluates are TRUE. The columns of the result are `key` and COUNT (int64); the keys are in any order. Reading
+    stops once there are enough groups, so COUNT may be too small; it is at least 1. Raises the errors of
+    `merged_counts`. Whether each row was counted once is checked only for the lookups that were read to the end.
     """
     field = lookups[0].unit.parts[key].key.with_name(key)
     groups = pa.schema([field, (COUNT, pa.int64())]).empty_table()
@@ -265,8 +265,8 @@ class _CountedUnit:
     def _add(self, places: Longs, counts: Longs) -> None:
         """Add counts to the numbers of rows counted so far.
 
-        `places` has an item for each of `counts`: the number of a block in the unit if the lookup has a predicate, else
-        the number of a file in the unit.
+        `places` has an item for each of `counts`: the position of a block in the unit if the lookup has a predicate,
+        else the position of a file in the unit.
         """
         added = np.bincount(places, counts, len(self._counted)).astype(np.int64)
         with self._adding:  # shards are read in threads
@@ -280,10 +280,10 @@ class _CountedUnit:
 def _of_runs(keys: pa.Array, rows: Longs, counts: Longs, name: str) -> tuple[pa.Table, Longs]:
     """Add up the counts of neighbouring index rows that have the same key.
 
-    Return the keys with their counts, and for each index row the position of its key among them. `keys` has the keys of
-    a row group. `rows` has the positions in `keys` of the index rows to count, in ascending order, and `counts` has
-    their counts. In the result, the column of the keys is called `name`. A key is in the result more than once if its
-    rows are not neighbours.
+    Return the keys with their counts, and for each index row the position of its key among the returned keys. `keys`
+    has the keys of a row group. `rows` has the positions in `keys` of the index rows to count, in ascending order, and
+    `counts` has their counts. In the result, the column of the keys is called `name`. A key is in the result more than
+    once if its rows are not neighbours.
     """
     keys = keys if len(rows) == len(keys) else keys.take(pa.array(rows))
     changed = np.ones(len(keys), bool)
@@ -310,7 +310,7 @@ class _Run:
         self.table = self._next()
 
     def take_until(self, bound: pa.Scalar) -> Iterator[pa.Table]:
-        """Yield the keys up to and including `bound`; keep the keys after it for later."""
+        """Yield the keys up to and including `bound`; keep the later keys."""
         while self.table is not None:
             taken = int(pc.sum(pc.less_equal(self.table[0], bound)).as_py())
             if taken:

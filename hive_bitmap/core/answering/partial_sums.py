@@ -1,9 +1,10 @@
-"""Add up the partial aggregates of an index: one row for each key, in exact arithmetic.
+"""Add up the partial aggregates of an index by key, in exact arithmetic.
 
-The rows of an index may hold the count, sum, minimum and maximum of other columns, for each key and block
+The rows of an index may hold the count, sum, minimum and maximum of other columns, for each key in each block or file
 (`aggregate_columns`). If one index has all keys and all columns of the predicate, these partial aggregates answer a
-query without bitmaps. If other indexes test the predicate, they answer for blocks whose rows are all selected, or none.
-A file is left out if the index does not know its values, or if only some rows of a block are selected.
+query without bitmaps. If other indexes test the predicate, the partial aggregates answer for blocks whose rows are all
+selected or all not selected. A file is left out if the index does not know its values, or if only some rows of a block
+are selected.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ def _sums(
     limit: int,
     groups: Sequence[int] | None,
 ) -> pa.Table:
-    """Add up the aggregates of all files of a lookup.
+    """Add up the aggregates of the matching rows of a lookup, by key.
 
     The arguments are as in `add_up`. Raises _UnknownValues, and the errors of `add_up`.
     """
@@ -157,10 +158,11 @@ def _sums(
 
 
 def _whole_blocks(lookup: Lookup, matching_keys: MatchingKeys) -> Flags:
-    """Return for each block whether all of its rows are selected; no row of the other blocks is selected.
+    """Return for each block whether all of its rows are selected.
 
-    `matching_keys` is as in `add_up`. Raises _UnknownValues for files with a block of which some rows are selected, and
-    for files of a damaged index.
+    Of all other blocks, no row is selected. `matching_keys` has the keys for which the leaves that only Spark evaluates
+    are TRUE. Raises _UnknownValues for files with a block of which only some rows are selected, and for files of a
+    damaged index.
     """
     selected = look_up(lookup, matching_keys)
     if not selected.exact.all():
@@ -179,7 +181,7 @@ def _all_sums(
     groups: Sequence[int] | None,
     blocks: Flags | None = None,
 ) -> pa.Table:
-    """Add up the aggregates of a unit whose index has all columns of the predicate.
+    """Add up the aggregates of a unit whose index has all tested columns.
 
     `schema` is the schema of the result. If `blocks` are given, only these blocks count. The other arguments are as in
     `add_up`, with the unit and the predicate of its lookup. Raises _UnknownValues, and the errors of `add_up`.
@@ -205,8 +207,8 @@ def _all_sums(
 def _unknown(stored: pa.Table, aggregates: Sequence[Aggregate], rows: Longs) -> Flags:
     """Return for each index row whether the values of an aggregated column are unknown.
 
-    They are unknown if the stored count of the column is NULL. `rows` has the number of base rows of each index row.
-    Raises CorruptIndex if a stored count exceeds this number.
+    The values are unknown if the stored count of the column is NULL. `rows` has the number of base rows of each index
+    row. Raises CorruptIndex if a stored count exceeds the number of base rows.
     """
     unknown = np.zeros(stored.num_rows, bool)
     for aggregate in aggregates:
@@ -219,7 +221,7 @@ def _unknown(stored: pa.Table, aggregates: Sequence[Aggregate], rows: Longs) -> 
 
 
 def require_known(stored: pa.Table, aggregates: Sequence[Aggregate], rows: Longs) -> None:
-    """Raise NotSummed if the values of an aggregated column are unknown in an index row.
+    """Raise NotSummed if an index row has unknown values of an aggregated column.
 
     `stored` has the aggregates of the index rows, and `rows` the number of base rows of each. Raises CorruptIndex, too.
     """

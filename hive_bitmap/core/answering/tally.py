@@ -65,8 +65,8 @@ class _Part:
 class RunningCounts:
     """A running sum of tables of keys and counts.
 
-    Each table has a row for each key, with the key's COUNT. The sum takes at most `limit` bytes (`answer_size.nbytes`).
-    `nothing` is an empty table with the columns of the sum.
+    Each table has a row for each key, with the key's COUNT. The sum takes at most `limit` bytes (`answer_size.nbytes`);
+    beyond the limit, TooLarge is raised. `nothing` is an empty table with the columns of the sum.
     """
 
     def __init__(self, nothing: pa.Table, limit: int) -> None:
@@ -158,10 +158,10 @@ def keys_of_group(
 ) -> pa.Array:
     """Return the distinct values of a column in one row group.
 
-    Only the values of matching rows are returned: rows for which the predicate is TRUE. `matching_keys` is as in
-    `tally`. `key` is the column, in lower case. `shard` (path and size in bytes) has the row group, and `group` is its
-    number there. The shard belongs to the index of this column, which must have all columns of the predicate. Raises
-    CorruptIndex.
+    Only the values of matching rows are returned: rows for which the predicate is TRUE. `matching_keys` has the keys
+    for which the leaves that only Spark evaluates are TRUE. `key` is the column, in lower case. `shard` (path and size
+    in bytes) has the row group, and `group` is the position of the row group in the shard. The shard belongs to the
+    index of this column, which must have all columns of the predicate. Raises CorruptIndex.
     """
     blocks = BlockNumbers(unit, unit.covered(unit.parts[key]))
     names = list(dict.fromkeys((key, *(column.lower() for column in columns_of(predicate)))))
@@ -261,7 +261,7 @@ def _sums(
 
 
 class _DeletedRows:
-    """The deleted rows of a unit, to be subtracted from the counts of one index."""
+    """The deleted rows of a unit, to subtract from an index's counts."""
 
     def __init__(self, unit: LookupUnit, encoding: str) -> None:
         self._encoding, self._layout = encoding, selection.layout(unit.rows)

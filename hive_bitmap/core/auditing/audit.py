@@ -35,7 +35,7 @@ PASS_BYTES = 128 << 20  # bytes of index rows collected in one pass; a task hold
 
 @dataclass(frozen=True)
 class ShardItem:
-    """Work item of a task: one shard and its base files according to the manifest.
+    """Work item of a task: a shard, with its base files by the manifest.
 
     `index` is the position of the shard's index among the indexes to compare.
     """
@@ -186,11 +186,11 @@ def _gather(
     start: int,
     end: int,
 ) -> Callable[[int], pa.Table]:
-    """Read the index rows of the blocks from `start` to before `end`, and group them by block.
+    """Read the index rows of a range of blocks, and group the rows by block.
 
-    `row_groups` yields the index rows in the schema `schema`. `blocks_of` returns the number of the block of each index
-    row (`_block_finder`). Return a function from the number of a block to its index rows. Files may take the place of
-    blocks.
+    The range is from block `start` to before block `end`. `row_groups` yields the index rows in the schema `schema`.
+    `blocks_of` returns the number of the block of each index row (`_block_finder`). Return a function from the number
+    of a block to its index rows. Files may take the place of blocks.
     """
     parts, numbers = [schema.empty_table()], [np.zeros(0, np.int64)]
     for _, rows in row_groups():

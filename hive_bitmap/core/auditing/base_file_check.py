@@ -63,7 +63,7 @@ class BaseFile:
 
     @cached_property
     def filled(self) -> npt.NDArray[np.int64]:
-        """The numbers of the blocks that have rows."""
+        """The positions in `blocks` of the blocks that have rows."""
         return np.flatnonzero(self.blocks.rows)
 
 
@@ -78,7 +78,10 @@ def recorded_blocks(row: Mapping[str, Any]) -> Blocks:
 
 
 def recorded_bounds(row: Mapping[str, Any]) -> dict[str, Sequence[int]]:
-    """Return the bounds in a manifest row of schema FILES, in the form of `RecordedFile.bounds`."""
+    """Return the bounds in a manifest row of schema FILES.
+
+    The result has the form of `RecordedFile.bounds`.
+    """
     names, numbers, count = row["bounded"] or (), row["bounds"] or (), 3 * len(row["rows"])
     return {name: numbers[at * count : (at + 1) * count] for at, name in enumerate(names)}
 

@@ -64,12 +64,13 @@ def compare_block(
     stored: pa.Table,
     aggregated: Mapping[Column, pa.ChunkedArray] = NO_VALUES,
 ) -> Problems:
-    """Compare the stored index rows of one block with its base rows, and return the problems.
+    """Compare the stored index rows of a block with its base rows.
 
-    `keys` holds the indexed columns of all rows of the block, as `Format.key_columns` reads them. `stored` holds the
-    index rows of the block, one for each key in any order. The schema of `stored` is `shard.built_schema`, without
-    `_cardinality` if cardinalities are unknown, and without bitmaps and aggregates for types other than BITMAP.
-    `aggregated` holds the aggregated columns that can be read. Aggregates of other columns are not compared.
+    Return the problems. `keys` holds the indexed columns of all rows of the block, in the form of `Format.key_columns`.
+    `stored` holds the index rows of the block, one for each key in any order. The schema of `stored` is
+    `shard.built_schema`, without `_cardinality` if cardinalities are unknown, and without bitmaps and aggregates for
+    types other than BITMAP. `aggregated` holds the aggregated columns that can be read. Aggregates of other columns are
+    not compared.
     """
     names = definition.column_names
     base, index = _numbers([keys[name] for name in names], [stored[name] for name in names], key_fields(definition))
@@ -92,7 +93,8 @@ def block_aggregates(
 ) -> pa.Table:
     """Return the distinct keys of a block with their expected aggregates.
 
-    The arguments are as in `compare_block`. The aggregates of columns that are not in `aggregated` are NULL.
+    `keys` holds the indexed columns of all rows of the block, and `aggregated` the aggregated columns that can be read.
+    The aggregates of other columns are NULL.
     """
     names, fields = definition.column_names, key_fields(definition)
     columns = [keys[name] for name in names]
@@ -114,10 +116,10 @@ def block_aggregates(
 def compare_file(
     definition: Definition, blocks: Sequence[pa.Table], stored: pa.Table, unread: Collection[Column]
 ) -> Problems:
-    """Compare the stored aggregates of one file in an AGGREGATE index, and return the problems.
+    """Compare the stored aggregates of a file in an AGGREGATE index.
 
-    `blocks` has the `block_aggregates` of each block of the file, and `stored` the index rows of the file. `unread` are
-    aggregated columns that could not be read in some block; their aggregates are not compared.
+    Return the problems. `blocks` has the `block_aggregates` of each block of the file, and `stored` the index rows of
+    the file. `unread` are aggregated columns that could not be read in some block; their aggregates are not compared.
     """
     names, problems = definition.column_names, Problems()
     rows = pa.concat_tables(blocks).combine_chunks()
@@ -252,7 +254,7 @@ def _add_wrong(
 def _compare_rows(
     problems: Problems, definition: Definition, columns: Sequence[pa.Array], base: Longs, index: Longs, stored: pa.Table
 ) -> None:
-    """Report base rows that are missing from the bitmap of their key, or are in another bitmap.
+    """Report base rows that their key's bitmap lacks, or that another bitmap has.
 
     `columns` are the stored bitmaps. `base` and `index` have the key number of each base row and each stored row
     (`_numbers`). Reports are added to `problems`. A row that is in no bitmap is reported only if its key has a stored
@@ -281,8 +283,8 @@ def _compare_rows(
 def _where(unions: Sequence[Bytes], row: int, index: Longs, stored: pa.Table) -> str:
     """Describe which bitmaps hold a misplaced row.
 
-    `unions` has the two unions of bitmaps for each binary digit of key numbers. `row` is the number of the base row.
-    `stored` has the keys of the stored rows, and `index` the number of each of these keys.
+    `unions` has the two unions of bitmaps for each binary digit of key numbers. `row` is the position of the base row
+    in the block. `stored` has the keys of the stored rows, and `index` the number of each of these keys.
     """
     nbytes = len(unions[0]) // 2
     digits = [[bool(union[half + row // 8] >> (row % 8) & 1) for half in (0, nbytes)] for union in unions]
@@ -299,7 +301,10 @@ def _bits(packed: Bytes, rows: int) -> npt.NDArray[np.bool_]:
 
 
 def _first(numbers: Longs, count: int) -> Longs:
-    """Return the first position in `numbers` of each number from 0 to `count` - 1; -1 if it does not occur."""
+    """Return the first position of each number in `numbers`.
+
+    The result has an item for each number from 0 to `count` - 1; -1 for a number that does not occur.
+    """
     first = np.full(count, -1, np.int64)
     first[numbers[::-1]] = np.arange(len(numbers))[::-1]
     return first

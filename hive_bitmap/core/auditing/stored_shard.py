@@ -64,12 +64,15 @@ class OpenShard:
 
     @property
     def _of_blocks(self) -> Definition:
-        """The definition of the index, without aggregates for an AGGREGATE index, which aggregates whole files."""
+        """The definition of the index, for the rows of blocks.
+
+        An AGGREGATE index aggregates whole files, so its aggregates are left out.
+        """
         definition = self.stored.definition
         return replace(definition, aggregates=()) if definition.counts_files else definition
 
     def row_groups(self) -> Iterator[tuple[int, pa.Table]]:
-        """Yield the number and the rows of each row group, in order.
+        """Yield the position and the rows of each row group, in order.
 
         The rows have the schema `schema`. There is one row for each key and block: a stored row of a COMPACT or
         AGGREGATE index, which has a list of blocks, is expanded to one row for each block. Raise CorruptIndex.
@@ -84,9 +87,9 @@ class OpenShard:
             yield group, _expanded(rows).select(self.schema.names) if OFFSETS.name in rows.column_names else rows
 
     def rows_of_files(self) -> Iterator[tuple[int, pa.Table]]:
-        """Yield the number and the stored rows of each row group of a shard without bitmaps.
+        """Yield the position and the stored rows of each row group.
 
-        The rows have the schema `compact_schema`. Raise CorruptIndex.
+        The shard has no bitmaps. The rows have the schema `compact_schema`. Raise CorruptIndex.
         """
         for group in range(self.file.num_row_groups):
             with _reading(f"shard {self.stored.path}"):
@@ -105,7 +108,7 @@ class OpenShard:
     def check_statistics(self, problems: Problems, group: int, rows: pa.Table) -> None:
         """Report keys outside the statistics of their row group.
 
-        `rows` are the rows of the row group with the number `group`. Lookups skip row groups by their statistics, so
+        `rows` are the rows of the row group at the position `group`. Lookups skip row groups by their statistics, so
         they would miss such a key. Raise CorruptIndex.
         """
         with _reading(f"shard {self.stored.path}"):

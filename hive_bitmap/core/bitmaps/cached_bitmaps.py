@@ -1,4 +1,4 @@
-"""Hold bitmaps in memory between queries, in forms that can quickly be ORed into a selection.
+"""Hold bitmaps in memory between queries, in forms that are fast to OR.
 
 All forms implement `CachedBitmaps`. `PlainBitmaps` keeps every byte and suits dense bitmaps; `SparseBitmaps` keeps only
 the non-zero bytes; `StoredBitmaps` keeps the stored columns and decodes the bitmaps at each use.

@@ -96,7 +96,10 @@ def decode_into(
 
 
 def to_cached(columns: Sequence[pa.Array]) -> CachedBitmaps:
-    """Return the bitmaps in the form that is cached: the stored columns, which each use decodes."""
+    """Return the bitmaps in the form that is cached.
+
+    The stored columns are cached, and each use decodes them.
+    """
     return StoredBitmaps(columns, decode_into)
 
 

@@ -32,7 +32,7 @@ class KeyBytes:
     """The non-zero bytes of the bitmaps of a block's k keys.
 
     The block has `rows` rows. Key i owns the entries first[i] to first[i+1] (exclusive) of `position` and `value`, and
-    has at least one entry. `position` is the number of the byte in the bitmap, ascending for each key. `value` is the
+    has at least one entry. `position` is the position of the byte in the bitmap, ascending for each key. `value` is the
     byte itself, 1 to 255. Row r is bit r % 8, least significant first, of byte r // 8.
     """
 
@@ -52,7 +52,10 @@ class KeyBytes:
         return (self.rows + 7) // 8
 
     def part(self, first: int, end: int) -> KeyBytes:
-        """Return the bitmaps of the keys `first` to `end` (exclusive); `end` may be beyond the last key."""
+        """Return the bitmaps of the keys `first` to `end` (exclusive).
+
+        `end` may be beyond the last key.
+        """
         owned = self.first[first : end + 1]
         entries = slice(int(owned[0]), int(owned[-1]))
         return KeyBytes(self.rows, owned - owned[0], self.position[entries], self.value[entries])

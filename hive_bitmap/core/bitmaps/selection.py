@@ -23,7 +23,10 @@ _WIDE = 256  # least mean size in bytes of sequences that are ORed as slices
 
 
 def byte_lengths(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the size in bytes of the bitmap of a block with this number of rows: ceil(rows / 8)."""
+    """Return the size in bytes of each block's bitmap: ceil(rows / 8).
+
+    `rows` has the number of rows of each block.
+    """
     return (rows + 7) // 8
 
 
@@ -109,7 +112,10 @@ def fill_rows(bits: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[
 
 @dataclass(frozen=True)
 class BitLayout:
-    """The positions of the b blocks of a selection, which is a uint8 array of starts[b] bytes."""
+    """The positions of the b blocks of a selection.
+
+    The selection is a uint8 array of starts[b] bytes.
+    """
 
     rows: NDArray[np.int64]  # b: number of rows of each block
     starts: NDArray[np.int64]  # b + 1: position of the first byte of each block, and the end of the last block
@@ -140,7 +146,10 @@ def everything(where: BitLayout) -> NDArray[np.uint8]:
 
 
 def everything_in(where: BitLayout, blocks: ArrayLike) -> NDArray[np.uint8]:
-    """Return a selection of every row of the blocks with the numbers `blocks`, and of no other row."""
+    """Return a selection of every row of some blocks, and of no other row.
+
+    `blocks` has the positions of these blocks in the layout `where`.
+    """
     chosen = np.asarray(blocks, np.int64)
     bits = nothing(where)
     fill(bits, where.starts[chosen], where.starts[chosen + 1] - where.starts[chosen])
@@ -189,6 +198,9 @@ def rows(bits: NDArray[np.uint8], where: BitLayout, block: int) -> NDArray[np.in
 
 
 def _trim(bits: NDArray[np.uint8], where: BitLayout, blocks: NDArray[np.int64]) -> None:
-    """Clear the padding in the last byte of each of these blocks of a selection."""
+    """Clear the padding in the last byte of some blocks of a selection.
+
+    `blocks` has the positions of these blocks in the layout `where`.
+    """
     filled = blocks[where.rows[blocks] > 0]
     bits[where.starts[filled + 1] - 1] &= tail_bits(where.rows[filled])

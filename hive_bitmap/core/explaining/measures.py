@@ -37,7 +37,10 @@ def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
 
 
 def read_by_answer(plan: Plan) -> str:
-    """Describe which files are read if the index holds the answer; "" for other strategies."""
+    """Describe which files are read if the index holds the answer.
+
+    The text is "" for other strategies.
+    """
     if plan.strategy != Strategy.INDEX_ONLY or not plan.looked_up:
         return ""
     whole = int(plan.scanned_files.sum())
@@ -113,7 +116,9 @@ def or_dash(text: str | None) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """Return a text with a number and a noun, which is given in the singular.
+    """Return a text with a number and a noun.
+
+    `what` is the noun in the singular.
 
     >>> [counted(1, "file"), counted(0, "file"), counted(1234, "file")]
     ['1 file', '0 files', '1,234 files']

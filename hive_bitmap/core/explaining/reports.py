@@ -95,7 +95,10 @@ def columns_of(reports: Sequence[HasFields], names: Sequence[str] = ()) -> list[
 
 
 def texts_of(report: HasFields, *names: str) -> dict[str, str]:
-    """Return the texts of a report's columns by heading: of the columns `names`, or else of all columns."""
+    """Return the texts of a report's columns, by heading.
+
+    `names` are the names of the columns; without names, all columns are returned.
+    """
     return {field.heading or field.name: field.show(field.value(report)) for field in columns_of([report], names)}
 
 
@@ -104,7 +107,10 @@ class Report(ABC):
 
     @abstractmethod
     def _cells(self) -> Mapping[str, str]:
-        """Return the cells to show, by heading; all reports of a class have the same headings."""
+        """Return the cells to show, by heading.
+
+        All reports of a class have the same headings.
+        """
 
     def _repr_html_(self) -> str:
         return table([self])

@@ -77,9 +77,9 @@ class Format(Protocol):
     def key_columns(self, handle: Any, block: int, columns: Sequence[KeyColumn]) -> pa.Table:
         """Return the columns of all rows of a block as keys.
 
-        `block` is the number of the block. The columns (see `key_values`) are in the given order, with the types of
-        `key_values.arrow_type`; strings may be dictionary-encoded. Raises Undecodable unless the values are certainly
-        the values that Spark reads.
+        `block` is the position of the block in the file. The columns (see `key_values`) are in the given order, with
+        the types of `key_values.arrow_type`; strings may be dictionary-encoded. Raises Undecodable unless the values
+        are certainly the values that Spark reads.
         """
 
     def spark_only_columns(self, handle: Any, schema: Sequence[KeyColumn]) -> dict[str, str]:
@@ -128,8 +128,8 @@ class Format(Protocol):
     ) -> Iterator[pa.RecordBatch]:
         """Yield the selected rows of the file, with these columns.
 
-        Rows are in file order. `selection` has pairs (number of a block, numbers of its selected rows), ascending by
-        block. The row numbers are 0-based inside the block and ascending; None stands for all rows. Raises
+        Rows are in file order. `selection` has pairs (position of a block in the file, numbers of its selected rows),
+        ascending by block. The row numbers are 0-based inside the block and ascending; None stands for all rows. Raises
         FileNotFoundError, Undecodable or FileChanged when the first or a later batch is requested.
         """
 

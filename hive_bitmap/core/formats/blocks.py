@@ -59,7 +59,7 @@ class Blocks:
         return len(self.offset)
 
     def first_rows(self) -> npt.NDArray[np.int64]:
-        """Return the number of the first row of each block (int64).
+        """Return the position in the file of each block's first row (int64).
 
         Rows are counted from 0 at the start of the file.
         """
@@ -69,7 +69,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Bounds:
-    """The smallest and the largest value of a column in each block of a file.
+    """The smallest and the largest value of a column in each block.
 
     The arrays are int64, with one entry for each block. `nulls` is the number of NULLs; -1 if the bounds are not known.
     `low` and `high` are the values of an integer column, days since 1970 for dates, and microseconds since 1970 for

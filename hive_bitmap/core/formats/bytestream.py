@@ -45,7 +45,9 @@ def signed(data: bytes, at: int) -> tuple[int, int]:
 
 
 class ByteStream:
-    """A buffered forward reader of the bytes of a file from `start` to before `end`.
+    """A buffered forward reader of a range of a file.
+
+    The range is from byte `start` to before byte `end`.
 
     Methods raise Undecodable instead of reading beyond `end`.
     """

@@ -1,4 +1,7 @@
-"""Raise Undecodable for columns with dates or timestamps that Arrow may read differently from Spark."""
+"""Reject dates and timestamps that Arrow may read differently from Spark.
+
+A column with such values raises Undecodable.
+"""
 
 from __future__ import annotations
 

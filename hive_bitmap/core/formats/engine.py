@@ -18,7 +18,10 @@ from hive_bitmap.errors import Undecodable
 
 @dataclass(frozen=True)
 class EngineHandle:
-    """The handle of a file that only Spark reads; the file existed when it was opened."""
+    """The handle of a file that only Spark reads.
+
+    The file existed when it was opened.
+    """
 
     path: str
 

@@ -1,4 +1,4 @@
-"""Convert values of key columns to Arrow types and to the form in which keys are stored.
+"""Convert values of key columns to Arrow types and to stored keys.
 
 Two keys are equal if Spark's GROUP BY would put them into one group: CHAR is padded with blanks to its length, -0.0
 becomes 0.0, and all NaNs become the same NaN.
@@ -84,7 +84,9 @@ class KeyColumn:
 
 
 def has_plain_name(name: str) -> bool:
-    """Return whether all readers find a column by this name, judged by the characters of the name.
+    """Return whether all readers find a column by this name.
+
+    Only the characters of the name are judged.
 
     >>> has_plain_name("größe (cm)"), has_plain_name("a`b")
     (True, False)

@@ -104,7 +104,7 @@ def column_bytes(handle: OrcHandle, columns: Sequence[KeyColumn]) -> npt.NDArray
 def key_columns(handle: OrcHandle, block: int, columns: Sequence[KeyColumn]) -> pa.Table:
     """Return the columns of one stripe as keys, in the given order.
 
-    `block` is the number of the stripe. Raises Undecodable if a value may differ from what Spark reads.
+    `block` is the position of the stripe in the file. Raises Undecodable if a value may differ from what Spark reads.
     """
     located = [find(handle, column) for column in columns]
     positions = handle.positions(_names(handle, located))
@@ -141,10 +141,10 @@ def nested_marks(handle: OrcHandle, schema: Sequence[KeyColumn]) -> list[str]:
 
 
 def bounds(handle: OrcHandle, columns: Sequence[KeyColumn]) -> dict[str, Bounds]:
-    """Return the bounds of integers and dates in each stripe, from the statistics of the stripes.
+    """Return the bounds of integers and dates in each stripe.
 
-    If these statistics are damaged or too large, the result is empty, and no error is raised, because nothing else
-    needs them.
+    The bounds come from the statistics of the stripes. If these statistics are damaged or too large, the result is
+    empty, and no error is raised, because nothing else needs the statistics.
     """
     places = {column: number for column in columns if (number := _place(handle, column)) is not None}
     if not places:
@@ -165,7 +165,7 @@ def bounds(handle: OrcHandle, columns: Sequence[KeyColumn]) -> dict[str, Bounds]
 
 
 def _place(handle: OrcHandle, column: KeyColumn) -> int | None:
-    """Return the number of a column in the file, to find its statistics.
+    """Return ORC's number of a column, by which statistics are found.
 
     Return None if the file lacks the column, if only Spark can read the column, or if the column's type has no reliable
     bounds (`_BOUNDED`).
@@ -225,9 +225,9 @@ def read_rows(
     """Yield the selected rows in file order.
 
     The values have the Arrow types of `key_values.arrow_type`. `columns` must not be in `spark_only_columns`.
-    `selection` has pairs (number of a block, numbers of its selected rows), ascending by block. The row numbers are
-    0-based inside the block and ascending; None stands for all rows. Raises FileNotFoundError or Undecodable when the
-    first or a later batch is requested.
+    `selection` has pairs (position of a block in the file, numbers of its selected rows), ascending by block. The row
+    numbers are 0-based inside the block and ascending; None stands for all rows. Raises FileNotFoundError or
+    Undecodable when the first or a later batch is requested.
     """
     handle = open_file(path)
     schema = pa.schema([(column.name, arrow_type(column)) for column in columns])
@@ -315,9 +315,9 @@ def _reason(handle: OrcHandle, column: KeyColumn) -> str:
 
 
 def _statistics_within(handle: OrcHandle, name: str, column: KeyColumn) -> bool:
-    """Return whether the footer proves that pyarrow and Spark read all values of a column alike.
+    """Return whether pyarrow and Spark certainly read all values alike.
 
-    `name` is the name of the column in the file. The column has dates or timestamps. Their range according to the
+    `column` has dates or timestamps, and `name` is its name in the file. The range of the values according to the
     footer is compared with the range that both readers read alike.
     """
     try:

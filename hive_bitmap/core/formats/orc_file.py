@@ -168,7 +168,10 @@ def footer(source: pa.NativeFile) -> pyorc.Reader:
 
 
 def root(opened: pyorc.Reader) -> pyorc.Struct:
-    """Return the struct of the file's columns; raise Undecodable if a row is not a struct."""
+    """Return the struct of the file's columns.
+
+    Raises Undecodable if a row is not a struct.
+    """
     if not isinstance(opened.schema, pyorc.Struct):
         raise Undecodable(f"a row of the file is {opened.schema}, not a struct")
     return opened.schema
@@ -262,11 +265,12 @@ _CONVERTERS = {
 
 
 def decoded_share(selected: Any, rows: Any, stride: int) -> Any:
-    """Return the cost of reading rows of a stripe, as a share of the cost of decoding all rows.
+    """Return the cost of reading some rows of a stripe.
 
-    `selected` of the `rows` rows are read. The cost is 1 if the whole stripe is decoded, and less if pyorc seeks to
-    each row. `stride` is the number of rows between two entries of the row index. Opening the stripe costs as much as
-    decoding `stride` rows; a seek costs a quarter of this. The arguments may be numbers or arrays.
+    The cost is a share of the cost of decoding all rows. `selected` of the `rows` rows are read. The cost is 1 if the
+    whole stripe is decoded, and less if pyorc seeks to each row. `stride` is the number of rows between two entries of
+    the row index. Opening the stripe costs as much as decoding `stride` rows; a seek costs a quarter of this. The
+    arguments may be numbers or arrays.
     """
     few = np.maximum(selected, 2) * stride <= rows
     return np.where(few, (1 + selected / 4) * stride / np.maximum(rows, 1), 1.0)
@@ -291,9 +295,10 @@ class RowReader:
         return stride > 0 and bool(decoded_share(selected, total, stride) < 1)
 
     def read(self, block: int, rows: npt.NDArray[np.int64]) -> pa.RecordBatch | None:
-        """Return rows of the stripe `block`, with the types of pyarrow's reader.
+        """Return rows of a stripe, with the types of pyarrow's reader.
 
-        `rows` are row numbers, 0-based and ascending. Returns None if pyorc cannot read the rows.
+        `block` is the position of the stripe in the file. `rows` are row numbers in the stripe, 0-based and ascending.
+        Returns None if pyorc cannot read the rows.
         """
         try:
             stripe = self._reader.read_stripe(block)

@@ -67,10 +67,11 @@ def require_sound_stripes(source: pa.NativeFile, tail: OrcTail) -> None:
 
 
 def require_sound_lengths(source: pa.NativeFile, tail: OrcTail, block: int, positions: Collection[int]) -> None:
-    """Require that no text in a stripe has a negative length, and that their total length is possible.
+    """Require that the lengths of texts in a stripe are possible.
 
-    The lengths are in the streams of the stripe. `block` is the number of the stripe. `positions` are the positions of
-    the top-level columns to check. Raises Undecodable.
+    No length may be negative, and the sum of the lengths must not be too large. The lengths are in the streams of the
+    stripe. `block` is the position of the stripe in the file. `positions` are the positions of the top-level columns to
+    check. Raises Undecodable.
     """
     texts = [tail.top[position] for position in positions if tail.kinds[tail.top[position]] in _TEXTS]
     if not texts:
@@ -243,7 +244,10 @@ def _total_of_first_version(data: bytes) -> int:
 
 
 def _streams(footer: Sequence[Field]) -> Iterator[tuple[int, int, int]]:
-    """Yield the kind, column and length in bytes of each stream in the footer of a stripe."""
+    """Yield the kind, column and length of each stream of a stripe.
+
+    The lengths are in bytes. `footer` has the fields of the stripe's footer.
+    """
     for stream in [numbers_of(message) for field, message in footer if field == _STREAMS]:
         yield stream.get(_STREAM_KIND, 0), stream.get(_STREAM_COLUMN, 0), stream.get(_STREAM_LENGTH, 0)
 
@@ -261,10 +265,10 @@ def _stripe_footer(source: pa.NativeFile, tail: OrcTail, stripe: Mapping[int, in
 
 
 def _require_sound_stripe(source: pa.NativeFile, tail: OrcTail, number: int, stripe: Mapping[int, int]) -> None:
-    """Require that the footer of a stripe lists only streams that fit the types of the columns.
+    """Require that a stripe lists only streams that fit the columns' types.
 
-    `number` is the number of the stripe. `stripe` has the fields of its StripeInformation, by field number. Raises
-    Undecodable.
+    `number` is the position of the stripe in the file. `stripe` has the fields of its StripeInformation, by field
+    number. Raises Undecodable.
     """
     wrong = Undecodable(f"the footer of stripe {number} lists streams that its columns cannot have")
     lengths = stripe.get(_INDEX_LENGTH, 0), stripe.get(_DATA_LENGTH, 0)

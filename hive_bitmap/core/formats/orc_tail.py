@@ -1,9 +1,12 @@
-"""Check the bytes of the tail of an ORC file.
+"""Check the tail of an ORC file, and read statistics from it.
 
 The checks find encryption, unknown versions, and statistics that end the process of a C++ reader. Arrow does not show
 that a file is encrypted: for an encrypted column, Arrow reads masked values, which are stored beside the encrypted
 values. So the bytes are checked here, before anything else opens the file. A file is encrypted if its footer describes
 encryption, as for other readers of ORC.
+
+`stripe_statistics` reads the statistics of the stripes. The functions that parse Protocol Buffers and decompress
+streams also serve `orc_streams`.
 
 The structures are `PostScript` and `Footer` of
 https://github.com/apache/orc-format/blob/v1.0.0/src/main/proto/orc/proto/orc_proto.proto.

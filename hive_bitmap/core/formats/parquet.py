@@ -80,7 +80,10 @@ def by_name(handle: ParquetHandle) -> bool:
 
 
 def column_bytes(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:
-    """Return the compressed size of columns in each row group, in bytes plus 1, so that no size is 0."""
+    """Return the compressed size of columns in each row group.
+
+    A size is in bytes, plus 1, so that no size is 0.
+    """
     leaves = [handle.leaves[at[0]] for column in columns if (at := find(handle, column)) is not None]
     with decoding("its list of row groups"):
         groups = [handle.metadata.row_group(ordinal) for ordinal in range(handle.metadata.num_row_groups)]
@@ -90,8 +93,8 @@ def column_bytes(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> npt.NDA
 def key_columns(handle: ParquetHandle, block: int, columns: Sequence[KeyColumn]) -> pa.Table:
     """Return the columns of one row group as keys, in the given order.
 
-    `block` is the number of the row group. Strings may be dictionary-encoded. Raises Undecodable if a value may differ
-    from what Spark reads.
+    `block` is the position of the row group in the file. Strings may be dictionary-encoded. Raises Undecodable if a
+    value may differ from what Spark reads.
     """
     places = {column.name: find(handle, column) for column in columns}
     names = sorted({at[0] for at in places.values() if at is not None})
@@ -154,7 +157,7 @@ def _bounds(handle: ParquetHandle, column: KeyColumn) -> Bounds | None:
     """Return the bounds of a column in each row group.
 
     Return None if the column has no bounds in this file: only Spark reads the column, the file lacks it, or its type
-    has no bounds. Row groups without certain bounds are marked as unknown.
+    has no bounds. Row groups whose bounds are not certain are marked as unknown.
     """
     try:
         at = find(handle, column)
@@ -177,9 +180,9 @@ def _stated_bounds(handle: ParquetHandle, group: int, leaf: int, floor: int | No
     """Return the bounds of a column in a row group, from statistics.
 
     The result is the tuple (number of NULLs, smallest value, largest value); None if the bounds are not certain.
-    `group` is the number of the row group, and `leaf` is the ordinal of the column in the file. Below `floor`, the same
-    number may stand for different days in writers and readers (`known_bounds`), so the bounds are not certain if the
-    smallest value is below `floor`. `floor` is None for types without such values.
+    `group` is the position of the row group in the file, and `leaf` is the ordinal of the column in the file. Below
+    `floor`, the same number may stand for different days in writers and readers (`known_bounds`), so the bounds are not
+    certain if the smallest value is below `floor`. `floor` is None for types without such values.
     """
     chunk, rows = handle.metadata.row_group(group).column(leaf), handle.metadata.row_group(group).num_rows
     if chunk.physical_type != handle.metadata.schema.column(leaf).physical_type or chunk.num_values != rows:
@@ -195,8 +198,8 @@ def _stated_bounds(handle: ParquetHandle, group: int, leaf: int, floor: int | No
 def _read_bounds(handle: ParquetHandle, group: int, column: KeyColumn) -> tuple[int, int, int] | None:
     """Return the bounds of a timestamp column in a row group, from the values.
 
-    `group` is the number of the row group. The result is the tuple (number of NULLs, smallest value, largest value);
-    None if the bounds are not certain, or if only Spark reads the values.
+    `group` is the position of the row group in the file. The result is the tuple (number of NULLs, smallest value,
+    largest value); None if the bounds are not certain, or if only Spark reads the values.
     """
     try:
         values = key_columns(handle, group, [column])[column.name]
@@ -238,7 +241,7 @@ def _key(table: pa.Table, column: KeyColumn, at: tuple[str, Conversion] | None, 
 
 
 def _statistics_at_least(handle: ParquetHandle, leaf: int, floor: int | None) -> bool:
-    """Return whether the footer proves that no value of a column is less than `floor`.
+    """Return whether the footer proves that no value is less than `floor`.
 
     `leaf` is the ordinal of the column in the file. The result is true if `floor` is None.
     """

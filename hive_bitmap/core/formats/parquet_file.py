@@ -39,7 +39,7 @@ _BYTE, _DOUBLE, _BINARY, _MAP, _STRUCT, _UUID = 3, 7, 8, 11, 12, 13
 
 @dataclass(frozen=True)
 class _Struct:
-    """What to check in a struct of the footer, and what to record about it.
+    """What to check in a struct of the footer, and what to record.
 
     Fields are given by their ids in Thrift. `inner` has the rules for the structs inside this struct, by field.
     Undecodable is raised if the struct has one of the fields `encrypted`, or lacks one of the fields `required`. If
@@ -128,7 +128,7 @@ def _require_sound_sizes(data: bytes, notes: Notes) -> None:
 
 
 def _leaves(data: bytes, elements: Sequence[Mapping[int, int]]) -> list[tuple[int, int, int]]:
-    """Return the physical type and the greatest levels of each leaf column of the schema.
+    """Return the physical type and the greatest levels of each leaf column.
 
     Each tuple is (type, greatest definition level, greatest repetition level). `elements` has an item for each
     SchemaElement of the footer `data`: the positions of its fields in `data`, by field.
@@ -235,10 +235,10 @@ def _skip_value(data: bytes, at: int, kind: int) -> int:
 
 
 def _skip_values(data: bytes, at: int, count: int, first: int, second: int, *, both: bool = False) -> int:
-    """Return the position after the values of a list or map, which begin at data[at].
+    """Return the position after the values of a list or map.
 
-    A list has `count` values of the type `first`. A map (`both`) has `count` pairs, with keys of the type `first` and
-    values of the type `second`. In lists and maps, a boolean takes a byte.
+    The values begin at data[at]. A list has `count` values of the type `first`. A map (`both`) has `count` pairs, with
+    keys of the type `first` and values of the type `second`. In lists and maps, a boolean takes a byte.
     """
     for _ in range(count):
         for kind in (first, second) if both else (first,):
@@ -249,9 +249,10 @@ def _skip_values(data: bytes, at: int, count: int, first: int, second: int, *, b
 
 
 def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
-    """Return the count and the type of a list's elements, and the position of the first element.
+    """Decode the header of a list.
 
-    The header of the list begins at data[at].
+    The header begins at data[at]. Return the count and the type of the list's elements, and the position of the first
+    element.
     """
     head = data[at]
     at += 1
@@ -280,7 +281,10 @@ class ParquetHandle:
 
     @cached_property
     def fields(self) -> dict[str, list[str]]:
-        """The top-level columns of the file by their name in lower case; some may differ only in case."""
+        """The top-level columns of the file, by lower-case name.
+
+        The names of several columns may differ only in case.
+        """
         by_lower_name: dict[str, list[str]] = {}
         for name in self.names:
             by_lower_name.setdefault(name.lower(), []).append(name)
@@ -298,7 +302,10 @@ class ParquetHandle:
 
     @cached_property
     def field_ids(self) -> dict[str, int | None]:
-        """The ids of the top-level columns by name; None for a column without an id."""
+        """The ids of the top-level columns, by name.
+
+        None stands for a column without an id.
+        """
         with decoding("its footer"):
             schema = self.metadata.schema.to_arrow_schema()
         ids = ((field.name, (field.metadata or {}).get(FIELD_ID)) for field in schema)
@@ -307,8 +314,8 @@ class ParquetHandle:
     def is_delta(self, name: str, blocks: Iterable[int]) -> bool:
         """Return whether a column has DELTA-encoded pages in any of these row groups.
 
-        `name` is the name of the column, and `blocks` has the numbers of the row groups. Arrow does not read such pages
-        as dictionaries.
+        `name` is the name of the column, and `blocks` has the positions of the row groups in the file. Arrow does not
+        read such pages as dictionaries.
         """
 
         chunks = (self.metadata.row_group(block).column(self.leaves[name]) for block in blocks)

@@ -110,7 +110,7 @@ def _type(handle: ParquetHandle, column: KeyColumn) -> NestedType:
 
 
 def _require_single_rows(handle: ParquetHandle, location: Location) -> None:
-    """Raise Undecodable if Arrow misses the row of a row group that has only one row.
+    """Raise Undecodable if Arrow misses the only row of a row group.
 
     Writers may begin the column chunks of such a row group with an empty page, and Arrow 26 then reads no row.
     """
@@ -124,7 +124,10 @@ def _require_single_rows(handle: ParquetHandle, location: Location) -> None:
 
 
 def _has_plain_paths(handle: ParquetHandle) -> bool:
-    """Return whether the path of each leaf is unambiguous, even for readers that split paths at dots."""
+    """Return whether the path of each leaf is unambiguous.
+
+    Some readers split paths at dots, so they must find the right leaf, too.
+    """
     schema = handle.metadata.schema
     paths = sorted(schema.column(ordinal).path + "." for ordinal in range(len(schema)))
     return not any(path.startswith(before) for before, path in pairwise(paths)) and not any(
@@ -311,9 +314,9 @@ def _converted(values: Any, type: NestedType) -> pa.Array:
 
 
 def _lists(values: Any, target: pa.DataType, children: pa.Array) -> pa.Array:
-    """Return lists or maps with new `children`, and with the offsets and NULLs of `values`.
+    """Return lists or maps with the elements `children`.
 
-    `target` is the type of the result.
+    The result has the offsets and NULLs of `values`, and the type `target`.
     """
     buffers = values.buffers()[:2]
     return pa.Array.from_buffers(target, len(values), buffers, values.null_count, values.offset, [children])

@@ -100,9 +100,9 @@ def read_rows(path: str, columns: Sequence[KeyColumn], selection: Sequence[Block
     """Yield the selected rows in file order.
 
     The values have the Arrow types of `key_values.arrow_type`. `columns` must not be in `spark_only_columns`.
-    `selection` has pairs (number of a block, numbers of its selected rows), ascending by block. The row numbers are
-    0-based inside the block and ascending; None stands for all rows. Raises FileNotFoundError, Undecodable or
-    FileChanged when the first or a later batch is requested.
+    `selection` has pairs (position of a block in the file, numbers of its selected rows), ascending by block. The row
+    numbers are 0-based inside the block and ascending; None stands for all rows. Raises FileNotFoundError, Undecodable
+    or FileChanged when the first or a later batch is requested.
     """
     handle = open_file(path)
     with handle.source:
@@ -154,7 +154,10 @@ def read_together(
 
 
 def _selected(selection: Sequence[BlockRows]) -> float:
-    """Count the selected rows; a block that is selected as a whole counts as infinite."""
+    """Count the selected rows.
+
+    A block that is selected as a whole counts as infinitely many rows.
+    """
     return sum(math.inf if rows is None else len(rows) for _, rows in selection)
 
 
@@ -176,7 +179,7 @@ def _output(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> _OutputColum
 def _stored_types(handle: ParquetHandle, output: _OutputColumns) -> tuple[Any, ...]:
     """Return a value that must be equal for files that one query reads.
 
-    It has the names of the stored columns of `output`, and the properties that determine their types in DuckDB.
+    The value has the names of the stored columns of `output`, and the properties that determine their types in DuckDB.
     """
     leaves = [handle.metadata.schema.column(ordinal) for ordinal in output.ordinals(handle)]
     types = [
@@ -197,13 +200,19 @@ def _numbers(handle: ParquetHandle, selection: Sequence[BlockRows]) -> Rows:
 
 
 def _first_rows(handle: ParquetHandle) -> Rows:
-    """Return the number of the first row of each block, and at the end the number of all rows of the file."""
+    """Return the position in the file of each block's first row.
+
+    The last item is the number of all rows of the file.
+    """
     blocks = range(handle.metadata.num_row_groups)
     return np.cumsum([0, *(handle.metadata.row_group(block).num_rows for block in blocks)])
 
 
 def bytes_at_once(path: str, columns: Sequence[KeyColumn]) -> int:
-    """Estimate the bytes that `read_rows` decodes at once, which do not depend on the sizes of blocks."""
+    """Estimate the bytes that `read_rows` decodes at once.
+
+    The estimate does not depend on the sizes of blocks.
+    """
     return _BATCH_BYTES
 
 
@@ -268,7 +277,7 @@ def _by_duckdb(
 def _of_blocks(numbers: Rows, first: Rows) -> list[BlockRows]:
     """Convert row numbers of a file to row numbers of its blocks.
 
-    `first` has the number of the first row of each block.
+    `first` has the position in the file of each block's first row.
     """
     blocks = np.searchsorted(first, numbers, side="right") - 1
     return [(int(block), numbers[blocks == block] - first[block]) for block in np.unique(blocks)]
@@ -283,7 +292,10 @@ class _BatchSize:
     """
 
     def __init__(self, largest: int) -> None:
-        """Start with few rows; `largest` is an upper bound for the bytes of a row."""
+        """Start with few rows.
+
+        `largest` is an upper bound for the bytes of a row.
+        """
         self._sure = min(max(_BATCH_BYTES // max(largest, 1), 1), _BATCH_ROWS)
         self.rows = max(self._sure, _FIRST_ROWS)
 
@@ -305,10 +317,10 @@ def _batch_size_of(handle: ParquetHandle, output: _OutputColumns) -> _BatchSize:
 def _largest_row(handle: ParquetHandle, output: _OutputColumns, blocks: Sequence[int]) -> int:
     """Return an upper bound for the bytes of a row in some row groups.
 
-    The row has the columns `output`, and `blocks` has the numbers of the row groups. The bound follows from the footer:
-    a text cannot be larger than its column chunk. The average size of a row would be no bound, because a dictionary
-    stores a text only once even if many rows have it. A single row may have all values of a repeated leaf, so the bound
-    includes all these values.
+    The row has the columns `output`, and `blocks` has the positions of the row groups in the file. The bound follows
+    from the footer: a text cannot be larger than its column chunk. The average size of a row would be no bound, because
+    a dictionary stores a text only once even if many rows have it. A single row may have all values of a repeated leaf,
+    so the bound includes all these values.
     """
     ordinals = output.ordinals(handle)
     repeated = [at for at in ordinals if handle.metadata.schema.column(at).max_repetition_level]
@@ -343,7 +355,7 @@ def _listed(names: Sequence[str]) -> str:
 def _by_arrow(
     handle: ParquetHandle, output: _OutputColumns, selection: Sequence[BlockRows]
 ) -> Iterator[pa.RecordBatch]:
-    """Read blocks with Arrow, and check that Arrow has read all rows of each block.
+    """Read blocks with Arrow, and check that no row is missing.
 
     If a column has fewer values than the block has rows, Arrow stops without an error.
     """
@@ -381,7 +393,10 @@ def _rows_at_once(handle: ParquetHandle, file: pq.ParquetFile, output: _OutputCo
 
 
 def _taken(batch: pa.RecordBatch, rows: Rows) -> pa.RecordBatch:
-    """Return rows of a batch; columns of view types are cast, because Arrow's `take` does not support them."""
+    """Return rows of a batch.
+
+    Columns of view types are cast, because Arrow's `take` does not support them.
+    """
     plain = [_without_view(column) for column in batch.columns]
     return pa.RecordBatch.from_arrays(plain, names=batch.schema.names).take(pa.array(rows))
 
@@ -397,6 +412,9 @@ def _quoted(name: str) -> str:
 
 
 def _between(rows: Rows, start: int, end: int) -> Rows:
-    """Return the numbers in `rows` from `start` to before `end`, minus `start`; `rows` are ascending."""
+    """Return the numbers from `start` to before `end`, minus `start`.
+
+    `rows` has the numbers in ascending order.
+    """
     low, high = np.searchsorted(rows, (start, end))
     return rows[low:high] - start

@@ -160,10 +160,10 @@ def _decimal_conversion(leaf: pq.ColumnSchema, column: KeyColumn) -> Conversion:
 
 
 def _proleptic(metadata: Mapping[bytes, bytes] | None, since: tuple[int, int], legacy: bytes) -> bool:
-    """Return whether the metadata of a file proves that the file uses the proleptic calendar.
+    """Return whether a file certainly uses the proleptic calendar.
 
     The metadata must show that Spark of version `since` or later wrote the file, and must not have the key `legacy`.
-    `metadata` is as in `conversion_for`; None proves nothing.
+    `metadata` is the key-value metadata of the file's footer; None proves nothing.
     """
     metadata = metadata or {}
     version = metadata.get(_SPARK_VERSION, b"").split(b".")[:2]

@@ -1,10 +1,10 @@
-"""Find the units of a SequenceFile: a unit has the records after one sync marker.
+"""Find the units of a SequenceFile.
 
-Consecutive units form a block of the index (`formats/blocks`). A unit is identified by the position of the marker's
-escape. The records between the header and the first marker are a unit too, identified by the end of the header. A
-reader reads the records after every marker that starts in the reader's split, up to the next marker. In a
-block-compressed file, each compressed block has a marker and states its number of records. In other files, records are
-counted. The module reads version 6 of the format:
+A unit has the records after one sync marker. Consecutive units form a block of the index (`formats/blocks`). A unit is
+identified by the position of the marker's escape. The records between the header and the first marker are a unit too,
+identified by the end of the header. A reader reads the records after every marker that starts in the reader's split, up
+to the next marker. In a block-compressed file, each compressed block has a marker and states its number of records. In
+other files, records are counted. The module reads version 6 of the format:
 https://hadoop.apache.org/docs/r3.5.0/api/org/apache/hadoop/io/SequenceFile.html.
 """
 

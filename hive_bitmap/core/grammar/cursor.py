@@ -106,7 +106,10 @@ class Cursor(Tokens):
         return quote.join(map(_unescaped, pieces) if escapes else pieces)
 
     def key(self) -> str | KeyText:
-        """Consume a key of an index: the name of a column, or `expression AS name`."""
+        """Consume a key of an index.
+
+        A key is the name of a column, or `expression AS name`.
+        """
         start, depth = self.at, 0
         for end in range(start, len(self.tokens)):
             key = self.tokens[end].key

@@ -120,9 +120,10 @@ def _pieces(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _comment_end(text: str, at: int) -> int:
-    """Return the offset after the end of a comment; 0 if the comment is not closed.
+    """Return the offset after the end of a comment.
 
-    `at` is the offset after the opening `/*` of the comment. Nested comments are part of the comment.
+    The result is 0 if the comment is not closed. `at` is the offset after the opening `/*` of the comment. Nested
+    comments are part of the comment.
     """
     depth = 1
     for edge in _COMMENT_EDGE.finditer(text, at):

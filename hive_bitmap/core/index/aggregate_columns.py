@@ -1,8 +1,8 @@
 """Define and compute the partial aggregates that an index stores.
 
-An index may store, for each key and block, the count, sum, minimum and maximum of other columns. With the text
-`count(*), sum(amount)` the index table has the columns `_count_of_all`, `_sum_of_amount` and so on. The column names
-follow Hive's AGGREGATE index. docs/format.md specifies the columns.
+An index may store the count, sum, minimum and maximum of other columns, for each key in each block (BITMAP) or in each
+file (AGGREGATE). With the text `count(*), sum(amount)` the index table has the columns `_count_of_all`,
+`_sum_of_amount` and so on. The column names follow Hive's AGGREGATE index. docs/format.md specifies the columns.
 
 In Arrow and numpy, sums wrap silently when they overflow, even sums of decimals. So the type for adding values is
 chosen by the number of values and by the largest value: it can hold the sum of any selection of the rows.
@@ -85,13 +85,16 @@ class Measure:
     may_be_key: bool = False
 
     def __str__(self) -> str:
-        """Return the aggregates that an index should store for the measure, as text of its property."""
+        """Return the aggregates to store for the measure, as text of the property."""
         extremes = [function for function in self.functions if function in ("min", "max")]
         functions = ["sum"] if "sum" in self.functions else extremes or ["count"]
         return ", ".join(f"{function}({self.column})" for function in functions)
 
     def aggregates(self, table: Table) -> tuple[Aggregate, ...]:
-        """Return the aggregates that the answer needs; none if `table` has no data column of this name."""
+        """Return the aggregates that the answer needs.
+
+        There are none if `table` has no data column of this name.
+        """
         columns = [column for column in table.columns if column.name.lower() == self.column.lower()]
         return tuple(Aggregate(function, column) for column in columns for function in self.functions)
 
@@ -156,9 +159,9 @@ def resolve(table: Table, keys: Sequence[Column], text: str, *, counts_rows: boo
 
     `keys` are the keys of the index. Each aggregated column also gets its count. A column with a sum also gets its
     minimum and maximum, which prove that no sum overflows. With `counts_rows`, `count(*)` is always among the
-    aggregates. The count of a key, as in Hive's examples of AGGREGATE, is stored as `count(*)`. Raise InvalidProperty
-    for a malformed text, and NotFound for an unknown column. Raise Unsupported for a column that does not support the
-    function, and for a name that the index table has already.
+    aggregates. `count(k)` of a key column k, as in Hive's examples of AGGREGATE, stands for `count(*)`. Raise
+    InvalidProperty for a malformed text, and NotFound for an unknown column. Raise Unsupported for a column that does
+    not support the function, and for a name that the index table has already.
     """
     where = f"table {table.full_name}"
     functions: dict[str, set[str]] = {}
@@ -308,7 +311,10 @@ def summable(values: Values, rows: int) -> Values:
 
 
 def fitting(results: pa.Array, type: pa.DataType) -> pa.Array:
-    """Cast results to the stored type; a sum of more than SUM_DIGITS digits becomes NULL."""
+    """Cast results to the stored type.
+
+    A sum of more than SUM_DIGITS digits becomes NULL.
+    """
     if pa.types.is_decimal256(results.type):
         bound = pa.scalar(Decimal(10 ** (SUM_DIGITS - type.scale)), results.type)
         results = pc.if_else(pc.less(pc.abs(results), bound), results, pa.scalar(None, results.type))
@@ -316,9 +322,9 @@ def fitting(results: pa.Array, type: pa.DataType) -> pa.Array:
 
 
 def _largest(values: Values, rows: int) -> int:
-    """Return an upper bound for the absolute value of the sum of any selection of values.
+    """Return an upper bound for the absolute value of sums.
 
-    The bound is a whole number. `rows` is the number of values.
+    The bound holds for the sum of any selection of the values, and is a whole number. `rows` is the number of values.
     """
     low, high = (int(bound.as_py() or 0) for bound in pc.min_max(values).values())
     fraction = 0 if pa.types.is_integer(values.type) else 1  # `int` cuts off the digits after the decimal point

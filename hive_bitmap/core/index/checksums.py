@@ -67,8 +67,8 @@ def _bytes(by_name: Mapping[str, Sequence[int]]) -> int:
 def of_generation(folder: str) -> Mapping[str, Sequence[int]]:
     """Return the checksums of the files of a generation, by file name.
 
-    They never change, so they are cached. Raises FileNotFoundError if there are no checksums, and OSError if they
-    cannot be read.
+    The checksums never change, so they are cached. Raises FileNotFoundError if there are no checksums, and OSError if
+    they cannot be read.
     """
     try:
         by_name = json.loads(stores.read_immutable(f"{folder}/{FOLDER}/{NAME}"))
@@ -170,7 +170,10 @@ def _footer(source: pa.NativeFile) -> bytes:
 
 
 def _chunks(metadata: pq.FileMetaData) -> list[tuple[int, int]]:
-    """Return the range (start, size) of the bytes that Arrow reads of each column chunk."""
+    """Return the bytes that Arrow reads of each column chunk.
+
+    Each item is a range (start, size).
+    """
     chunks = []
     for ordinal in range(metadata.num_row_groups):
         group = metadata.row_group(ordinal)

@@ -3,6 +3,9 @@
 The definition has the columns, type, encoding and so on. The default name of an index table is
 `<db>__<table>_<index>__`, as in Hive. By default, the index table is in the database of the base table. Planning relies
 on the properties of an index table, never on its name. docs/format.md lists the properties.
+
+The module also checks the arguments of CREATE INDEX (`define`), and computes the checksums of schemas that tell whether
+an indexed file is still valid after a change of the table's columns (`valid_schemas`).
 """
 
 from __future__ import annotations
@@ -120,7 +123,10 @@ class Definition:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The names of the keys in the index table; the alias for a key that is an expression."""
+        """The names of the keys in the index table.
+
+        The name of a key that is an expression is its alias.
+        """
         return tuple(column.name for column in self.columns)
 
     @property
@@ -154,7 +160,7 @@ class Definition:
     def has_bitmaps(self) -> bool:
         """Whether the index stores the bitmaps of its keys (BITMAP).
 
-        A COMPACT or AGGREGATE index stores only which blocks contain each key.
+        A COMPACT or AGGREGATE index stores lists of the blocks that contain each key instead.
         """
         return self.type == "BITMAP"
 
@@ -165,7 +171,10 @@ class Definition:
 
     @property
     def counts_rows(self) -> bool:
-        """Whether the index stores how many rows have each key, in each block or file."""
+        """Whether the index stores the number of rows of each key.
+
+        There is a number for each block or each file with the key.
+        """
         return self.has_bitmaps or self.counts_files
 
     @property
@@ -175,7 +184,10 @@ class Definition:
 
     @property
     def bitmap_fields(self) -> tuple[pa.Field, ...]:
-        """The columns that hold bitmaps, after `_bucketname` and `_offset`; none for other types than BITMAP."""
+        """The columns that hold bitmaps; none unless the type is BITMAP.
+
+        In the index table, these columns follow `_bucketname` and `_offset`.
+        """
         return ENCODINGS[self.encoding].FIELDS if self.has_bitmaps else ()
 
     @property

@@ -52,12 +52,13 @@ class PlanInputs:
     `cores` is the number of tasks that run at the same time. `columns` are the data columns to read, in lower case.
     `unkeyed` are the columns to read whose type cannot be a key's type. `nested` has the types of the `unkeyed` columns
     that tasks may read. `schemas` are the `definition.known_schemas` of the table. `predicate` is None if the query has
-    no condition. `count` says that the query needs only the number of rows, or also `sums` of partial aggregates.
+    no condition. `count` says that the query needs only the number of rows; `sums` says that it also needs sums of
+    partial aggregates.
 
-    `unreadable` maps the paths of files that only Spark can read to the reason; these files must be read whole. The
-    path "" stands for all files that must be read whole. `share` is the share of the files' bytes that the columns
-    take. `width` is the number of all data columns, `store` the speed of the files' store. The looked-up files may be a
-    sample: `scale` is the bytes of the table divided by the bytes of the looked-up files.
+    The keys of `unreadable` are paths of files that only Spark can read, its values the reasons; these files must be
+    read whole. The path "" stands for all files that must be read whole. `share` is the share of the files' bytes that
+    the columns take. `width` is the number of all data columns, `store` the speed of the files' store. The looked-up
+    files may be a sample: `scale` is the bytes of the table divided by the bytes of the looked-up files.
     """
 
     table: str

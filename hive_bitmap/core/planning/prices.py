@@ -226,14 +226,17 @@ class Prices:
         return first < CLEARLY_CHEAPER * self.scan(size, files)
 
     def full_scan(self, read: Reads, share: float) -> float:
-        """Return the price of a full scan by Spark."""
+        """Return the price in seconds of a full scan by Spark.
+
+        `share` is the share of the files' bytes that the columns take.
+        """
         return self.scan(share * read.total, read.files, read.values_per_byte)
 
     def engine(self, read: Reads, share: float) -> float:
-        """Return the price of Spark's scan of the selected files or splits.
+        """Return the price in seconds of Spark's scan of the selected files or splits.
 
         This price is for files that only Spark can read. It includes our tasks, which check that the files are
-        unchanged.
+        unchanged. `share` is the share of the files' bytes that the columns take.
         """
         seconds = self._by_spark(share * read.needed, read.values_per_byte) + self._opening(read.opened)
         seconds += DIRECT_START + self.store.request + waiting_seconds(read.opened, self.cores, self.store)

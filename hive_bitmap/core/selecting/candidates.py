@@ -162,9 +162,10 @@ def look_up(lookup: Lookup, matching_keys: MatchingKeys) -> LookupResult:
 
 
 def is_tested_elsewhere(lookup: Lookup) -> bool:
-    """Return whether the predicate tests columns of other indexes than the one with the partial aggregates.
+    """Return whether a tested column is not served by the index with the aggregates.
 
-    The unit has the index with the partial aggregates under the name ANY_KEY; without it, the result is False.
+    Another index may serve the column, or none. `unit.parts[ANY_KEY]` belongs to the index with the partial aggregates;
+    if the unit has no such part, the result is False.
     """
     parts = lookup.unit.parts
     indexes = {parts[name].index if name in parts else None for name in map(str.lower, columns_of(lookup.predicate))}

@@ -26,7 +26,7 @@ Longs = npt.NDArray[np.int64]
 
 
 class Place(NamedTuple):
-    """The location of a file: the number of its listed partition, and its path.
+    """The location of a file: the position of its partition in the listing, and its path.
 
     The path alone is ambiguous, because partitions may share a folder.
     """
@@ -49,7 +49,11 @@ class IndexPart:
 
     @property
     def kind(self) -> Rows:
-        """How the rows of the shards are read."""
+        """What a row of the shards stands for.
+
+        A row stands for a key in a block (an index with bitmaps), for a key in a file (`in_files`), or for a key in a
+        list of blocks.
+        """
         if self.encoding:
             return Rows.BLOCKS
         return Rows.FILES if self.in_files else Rows.LISTS

@@ -144,10 +144,11 @@ def _count_in_files(unit: LookupUnit, predicate: Predicate, matching_keys: Match
 
 
 def matching_share(unit: LookupUnit, node: Predicate, matching_keys: MatchingKeys) -> float:
-    """Return the share of the rows that the decoded bitmaps select, at most 0.5.
+    """Return the share of the rows that are in the bitmaps to decode.
 
-    The predicate is over one column. `select` decodes the bitmaps of the matching keys or, if the other keys have fewer
-    rows, the bitmaps of the other keys. The share is 0 if no index has the column, or if the index is damaged.
+    The predicate is over one column. `select` decodes the bitmaps of the matching keys or the bitmaps of the other
+    keys, whichever have fewer rows; so the share is at most 0.5. The share is 0 if no index has the column, or if the
+    index is damaged.
     """
     share = selected_share(unit, node, matching_keys)
     return min(share, 1 - share)

@@ -174,5 +174,5 @@ class TableFiles:
 
 
 def listing_of(partitions: Sequence[PartitionState]) -> Listing:
-    """Return the listing of partitions."""
+    """Return the files of partitions as a Listing of `core/segments/covered`."""
     return Listing.of((partition.values, partition.files) for partition in partitions)

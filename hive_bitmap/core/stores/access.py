@@ -62,14 +62,14 @@ class Access:
         return Access(self.mode & ~(STICKY | SHARED_WRITE), self.group, self.acl)
 
     def within(self, above: Iterable[Access | None]) -> Access:
-        """Limit this access to users who may enter all of a folder's parents.
+        """Return this folder's access, without users whom one of its parents keeps out.
 
-        This is the access of a folder, and `above` has the access of each of its parents. The result is for another
-        folder, which these parents do not protect. None in `above` stands for a parent whose access is unknown: then
-        only the owner may enter.
+        `above` has the access of each parent. The result suits a copy of the folder in a place that these parents do
+        not protect. None in `above` stands for a parent whose access is unknown: then only the owner may enter.
 
-        >>> Access(0o755, 1).within([Access(0o750, 1)]), Access(0o755, 1).within([Access(0o711, 2), Access(0o700, 1)])
-        (Access(mode=488, group=1, acl=(), defaults=()), Access(mode=448, group=1, acl=(), defaults=()))
+        >>> chains = [Access(0o750, 1)], [Access(0o711, 2), Access(0o700, 1)]
+        >>> [oct(Access(0o755, 1).within(above).mode) for above in chains]
+        ['0o750', '0o700']
         """
         return reduce(Access._inside, above, self)
 
