@@ -32,13 +32,13 @@ PARTITIONED = (
 )
 PLAIN = f"CREATE EXTERNAL TABLE {{}} ({COLUMNS}) STORED AS PARQUET LOCATION '{{}}'"
 TEXTS = ["", "a", "a b", "ab", "b", "é", "x" * 300, "100%", None]
-INDEXES = {  # on t: columns, type, encoding, compression
-    "k": (["k"], "BITMAP", "gap", "snappy"),
-    "s": (["s"], "BITMAP", "roaring", "gzip"),
-    "dv": (["d", "v"], "BITMAP", "plain", "snappy"),
-    "dt": (["dt"], "BITMAP", "ewah", "snappy"),
-    "bf": (["b", "f"], "BITMAP", "gap", "snappy"),
-    "id": (["id"], "COMPACT", "gap", "snappy"),
+INDEXES = {  # on t: columns, type, encoding, compression, aggregates
+    "k": (["k"], "BITMAP", "gap", "snappy", "count(*), d, count(s)"),
+    "s": (["s"], "BITMAP", "roaring", "gzip", ""),
+    "dv": (["d", "v"], "BITMAP", "plain", "snappy", ""),
+    "dt": (["dt"], "BITMAP", "ewah", "snappy", ""),
+    "bf": (["b", "f"], "BITMAP", "gap", "snappy", ""),
+    "id": (["id"], "AGGREGATE", "gap", "snappy", "sum(d), dt, k"),
 }
 PARTITIONS = [(m, r) for m in (1, 2) for r in ("x", "a b")]
 
@@ -115,9 +115,16 @@ def lake(spark: SparkSession, folder: Path) -> Iterator[Lake]:
         spark.sql(f"MSCK REPAIR TABLE {database}.p")
         reports = [
             hive_bitmap.build(
-                spark, f"{database}.t", [columns], name=name, type=type, encoding=encoding, compression=how
+                spark,
+                f"{database}.t",
+                [columns],
+                name=name,
+                type=type,
+                encoding=encoding,
+                compression=how,
+                aggregates=aggregates,
             )[0]
-            for name, (columns, type, encoding, how) in INDEXES.items()
+            for name, (columns, type, encoding, how, aggregates) in INDEXES.items()
         ]
         reports += hive_bitmap.build(spark, f"{database}.p", ["k"], compression="snappy")
         yield Lake(spark, database, base, tuple(report.definition.root for report in reports))
