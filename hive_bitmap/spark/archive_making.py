@@ -1,8 +1,8 @@
 """Make the archive of classes (`class_archive`) in a separate background process.
 
-The process starts Spark in a temporary warehouse and runs what commands run. When its JVM ends, it writes the loaded
-classes to the archive. A command cannot write the archive from its own JVM, because that JVM would keep the warehouse
-locked while it writes.
+The process starts Spark in a temporary warehouse and runs what commands run. When its JVM ends, the JVM writes the
+loaded classes to the archive. A command cannot write the archive from its own JVM, because that JVM would keep the
+warehouse locked while it writes.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def make_in_background() -> None:
 
 
 def _begin(base: Path) -> bool:
-    """Record that an attempt begins; return whether it may.
+    """Record that an attempt begins; return False if it must not.
 
-    Return False if another attempt began within the last day, or if the folder cannot be written.
+    It must not begin if another attempt began within the last day, or if the folder cannot be written.
     """
     note = base.with_suffix(".attempt")
     try:

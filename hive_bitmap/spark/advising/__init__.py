@@ -12,8 +12,8 @@ has its own record.
 `observed` reads the record from the JVM or from a file. `useful_columns` determines the new indexes that could serve a
 shape, alone or together. `estimating` estimates each index from a sample of its table. `gains` computes what an index
 saves a query that looks up average keys, by the planner's own prices (`planner.strategy_costs`, `prices`,
-`count_budget`). `index_set` chooses indexes greedily: each time the index that saves most in addition to the indexes
-chosen before. `advise` runs these steps, and `proposals` has the advice as a value, as text and as HTML.
+`count_budget`). `index_set` chooses indexes greedily: each step takes the index that saves most in addition to the
+indexes chosen before. `advise` runs these steps, and `proposals` has the advice as a value, as text and as HTML.
 """
 
 __all__ = ["advise", "proposals"]

@@ -88,8 +88,8 @@ def advise(
 ) -> Advice:
     """Propose a set of indexes for the queries so far, and list unused indexes.
 
-    The queries are those of all sessions of this application, or with `file`, those in this file. Servers append their
-    queries to the file that their setting `spark.hive_bitmap.advice_file` names. With `table`, only queries and
+    The queries of all sessions of this application count, or with `file`, the queries in this file. Servers append
+    their queries to the file that their setting `spark.hive_bitmap.advice_file` names. With `table`, only queries and
     indexes of this table are considered.
 
     The set has at most `limit` indexes. It is chosen in steps: a step adds the index, or the indexes that only
@@ -141,7 +141,7 @@ def _notes_on(record: Observed) -> Iterator[str]:
 
 
 def _tables(spark: SparkSession, shapes: Mapping[Shape, Tally], notes: list[str]) -> list[_TableQueries]:
-    """Return the tables of these shapes that exist and can have indexes.
+    """Return the existing tables of these shapes that can have indexes, with their queries.
 
     Add a note to `notes` on each table that is left out.
     """
@@ -167,10 +167,10 @@ def _tables(spark: SparkSession, shapes: Mapping[Shape, Tally], notes: list[str]
 def _choose(
     spark: SparkSession, tables: Sequence[_TableQueries], limit: int, times: int, notes: list[str]
 ) -> tuple[list[Proposal], list[LeftOut]]:
-    """Return the proposed set, and the indexes left out of it.
+    """Return the proposals, and the indexes that are left out.
 
-    The set has at most `limit` indexes. Each query is expected `times` as often as it was seen. Notes on tables that
-    cannot be estimated are added to `notes`.
+    The proposals have at most `limit` indexes together. Each query is expected `times` as often as it was seen. Notes
+    on tables that cannot be estimated are added to `notes`.
     """
     impossible: list[tuple[str, tuple[str, ...], str]] = []
     candidates = [(candidate, table) for table in tables for candidate in _candidates(spark, table, impossible)]
@@ -224,7 +224,7 @@ def _keys_to_create(definition: Definition) -> list[str | KeyExpression]:
 def _candidates(
     spark: SparkSession, table: _TableQueries, impossible: list[tuple[str, tuple[str, ...], str]]
 ) -> Iterator[_Candidate]:
-    """Yield the indexes that could serve queries of a table.
+    """Yield the indexes that could serve the queries of a table.
 
     For each index that cannot be created, a tuple (table, columns, reason) is added to `impossible`.
     """
@@ -247,7 +247,7 @@ def _candidates(
 
 
 def _resolved(spark: SparkSession, base: Table, keys: Sequence[str]) -> list[str | KeyExpression]:
-    """Return keys for the definition of an index; give each expression a name.
+    """Return the keys of an index as `define` takes them; give each expression a name.
 
     Raise Unsupported for an expression that cannot be a key.
     """
@@ -257,7 +257,7 @@ def _resolved(spark: SparkSession, base: Table, keys: Sequence[str]) -> list[str
 
 
 def _name(sql: str, taken: Collection[str]) -> str:
-    """Return a name for an expression.
+    """Return a name for an expression that is not one of the `taken` names.
 
     >>> _name("date_trunc('HOUR', ts)", ["ts"])
     'date_trunc_hour_ts'
@@ -326,7 +326,7 @@ def _proposal(step: Step, definitions: Mapping[tuple[str, Columns], Definition])
 def _reason(
     index: UnchosenIndex, definitions: Mapping[tuple[str, Columns], Definition], limit: int, times: int
 ) -> tuple[str, tuple[str, ...], str]:
-    """Return table and columns of an index that was not chosen, and the reason.
+    """Return why an index was not chosen, as (table, columns, reason).
 
     `definitions` has the definition of each estimated index, by table and columns. `limit` and `times` are the
     arguments of `advise`.
@@ -356,9 +356,9 @@ def _spread_of_values(estimated: Estimate) -> Spread | None:
 
 
 def _values(shapes: Mapping[Shape, Tally]) -> dict[str, set[str]]:
-    """Return for each column some values that queries compare it with.
+    """Return, by column name, some values that queries compare the column with.
 
-    The values are those that the tallies of `shapes` have recorded.
+    The tallies of `shapes` have recorded these values.
     """
     values: defaultdict[str, set[str]] = defaultdict(set)
     for tally in shapes.values():

@@ -30,7 +30,7 @@ RANGE_SHARE = 1 / 3  # assumed share of the keys that a range selects
 
 @dataclass(frozen=True, kw_only=True)
 class TableFigures:
-    """The figures of a table and of a possible index that prices depend on.
+    """The figures of a table and of a possible index, for estimating prices.
 
     The index would take `index_bytes`. `key` is the spread of an average key. `value` is the spread of an average
     value that queries compare the column with; None if these values are unknown.
@@ -55,7 +55,7 @@ class TableFigures:
 
 @dataclass(frozen=True)
 class Gain:
-    """What an index saves: bytes of base files, and seconds of the query."""
+    """What an index saves: bytes of base files that are not read, and seconds."""
 
     bytes: int = 0
     seconds: float = 0.0
@@ -66,10 +66,11 @@ class Gain:
 
 
 def gain_by_answers(tally: Tally, table: TableFigures, columns: int) -> Gain:
-    """Return the gain of an index that answers the aggregation of queries of one shape.
+    """Return the gain of an index that answers an aggregation.
 
-    `tally` and `table` are as in `gain`. `columns` is the number of columns of the index. The gain is zero if Spark
-    counts as fast, or if the keys of an answer would take too much memory.
+    `tally` has the figures of these queries, `table` the figures of the table and of the index. `columns` is the number
+    of columns of the index. The gain is zero if Spark counts as fast, or if the keys of an answer would take too much
+    memory.
     """
     rows, keys = table.rows, 1 / table.key.of_rows
     waits = waiting_seconds(table.files, table.cores, table.store)
@@ -162,9 +163,9 @@ def _arrow(columns: Sequence[Any], schema: pa.Schema) -> pa.Table:
 
 
 def _selected(table: TableFigures, test: ColumnTest | None) -> tuple[float, float]:
-    """Return how many rows a test selects, and in what share of blocks.
+    """Return the number of rows that a test selects, and the share of blocks that have them.
 
-    If `test` is None, the result is for a lookup of one average key.
+    If `test` is None, one average key is looked up.
     """
     key, keys = table.key, 1.0
     if test is not None and test.kind is Kind.RANGE:
@@ -179,7 +180,7 @@ def _share(tally: Tally, columns: Sequence[Column]) -> float:
     """Return the share of a table's bytes that the columns of an average query take.
 
     The average is over the queries in `tally`, which have one shape. A query is assumed to read all rows of its
-    columns. `columns` are all columns of the table, also those that no query reads.
+    columns. `columns` are all columns of the table, including columns that no query reads.
     """
     by_name = {column.name.lower(): column for column in columns}
     counted_columns = [(by_name[name], queries) for name, queries in tally.columns.items() if name in by_name]

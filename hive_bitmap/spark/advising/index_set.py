@@ -81,8 +81,8 @@ class Workload:
     def _by_answer(self, shape: Shape, indexes: IndexSet) -> Gain:
         """Return the gain of answering the queries of a shape from these indexes.
 
-        The queries use the existing indexes, and those of `indexes` with the largest gain, at most MOST_TOGETHER. The
-        gain is zero if all these indexes together do not answer the queries.
+        The queries use the existing indexes, and at most MOST_TOGETHER of `indexes`: the combination with the largest
+        gain. The gain is zero if the existing indexes and `indexes` together do not answer the queries.
         """
         if not answers(shape, [*self.indexed, *indexes]):
             return Gain()
@@ -140,7 +140,7 @@ class Step:
 
     @property
     def rank(self) -> tuple[object, ...]:
-        """A sort key by which steps that save most come first, in a fixed order."""
+        """A sort key: steps that save most come first, and the order is always the same."""
         names = [sorted(columns) for columns in self.sorted_indexes]
         return -self.gain.seconds, -self.gain.bytes, self.index_bytes, self.workload.table, names
 
@@ -159,7 +159,7 @@ class UnchosenIndex:
 
 
 def choose(workloads: Sequence[Workload], limit: int, times: int) -> tuple[list[Step], list[UnchosenIndex]]:
-    """Choose the steps to take among the possible indexes of some tables.
+    """Choose which of the possible indexes to create, in steps.
 
     There is a workload for each table. Return the steps in order, and the indexes that are left out. The steps have at
     most `limit` indexes together. Each query is expected `times` as often as it was seen.
@@ -189,10 +189,9 @@ def choose(workloads: Sequence[Workload], limit: int, times: int) -> tuple[list[
 
 
 def _best(steps: Sequence[Step]) -> Step:
-    """Return the step with the smallest indexes among those that save about the most.
+    """Return the step with the smallest indexes among steps that save about the most.
 
-    If some of the indexes of this step also make a step by themselves, the search is repeated among these smaller
-    steps.
+    If a part of this step's indexes is also a step, the search is repeated among such smaller steps.
     """
     most = max(step.gain.seconds for step in steps)
     alike = [step for step in steps if step.gain.seconds >= ABOUT * most]
@@ -228,9 +227,9 @@ def _steps(workload: Workload, have: IndexSet, times: int) -> Iterator[Step]:
 
 
 def _left_out(remaining: Collection[Columns], first: Sequence[Step], last: Sequence[Step]) -> Iterator[UnchosenIndex]:
-    """Yield the `remaining` indexes with their best steps.
+    """Yield each of the `remaining` indexes with its best steps.
 
-    `first` are the steps before the first choice, and `last` those after the last choice.
+    `first` are the possible steps before the first choice, and `last` the possible steps after the last choice.
     """
     for columns in remaining:
         alone, step = (

@@ -19,7 +19,7 @@ def time_of(at: float | None) -> str:
 
 
 def named(columns: Sequence[Sequence[str]]) -> str:
-    """Name indexes by their columns.
+    """Format indexes as text, by their columns.
 
     >>> named([("day",), ("shop", "product")])
     '(day), (shop, product)'
@@ -29,7 +29,7 @@ def named(columns: Sequence[Sequence[str]]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """A proposed index, or several that only together answer queries.
+    """A proposed index, or several indexes that only together answer queries.
 
     `columns` and `statements` have an item for each index. The gains are in addition to existing indexes and earlier
     proposals. `queries` is the number of observed queries that would have gained. `bytes_saved` are the bytes of base
@@ -78,7 +78,7 @@ class LeftOut:
 
 @dataclass(frozen=True, kw_only=True)
 class UnusedIndex:
-    """An index that none of the queries used.
+    """An index that no observed query used.
 
     `built` is the time when its last build began, in seconds since 1970; None if it was never built.
     """
@@ -104,7 +104,7 @@ class Advice:
 
     `queries` is the number of these scans. `since` is the time from which they were observed, in seconds since 1970;
     None if nothing was recorded. `proposals` are a set of indexes to create, in the order in which they were chosen;
-    the gain of each is in addition to the earlier ones. `left_out` are the other considered indexes, by reason.
+    the gain of a proposal is in addition to earlier proposals. `left_out` are the other considered indexes, by reason.
     `unused` are indexes that no query used. `notes` are sentences on what could not be considered.
     """
 
@@ -117,7 +117,7 @@ class Advice:
 
     @property
     def summary(self) -> str:
-        """A sentence on the scans, gain and cost in total; "" without scans."""
+        """A sentence on the total scans, gain and cost; "" without scans."""
         if not self.queries:
             return ""
         seen = f"{counted(self.queries, 'scan')} seen since {time_of(self.since)}"

@@ -19,9 +19,8 @@ def useful_sets(shape: Shape, indexed: Collection[Columns]) -> set[IndexSet]:
     """Return sets of indexes that would serve a shape.
 
     `indexed` are the keys of existing indexes. No set has an index whose columns are all in an existing index. An
-    aggregation may be answered by one index of several columns, or by several indexes together. If the queries use
-    some of the columns through expressions, the result has each set twice: with these columns, and with the
-    expressions.
+    aggregation may be answered by one index of several columns, or by several indexes together. If the queries use some
+    columns through expressions, the result has each set twice: with these columns, and with the expressions.
     """
     indexed = [shape.columns_of(keys) for keys in indexed]
     indexed_columns = frozenset[str]().union(*indexed)
@@ -43,7 +42,7 @@ def useful_sets(shape: Shape, indexed: Collection[Columns]) -> set[IndexSet]:
 def _separate_indexes(shape: Shape, indexed: Collection[Columns]) -> IndexSet:
     """Return the smallest indexes that together answer a shape's aggregation.
 
-    `indexed` are the columns of existing indexes, which the result does not repeat. It is empty if more than
+    `indexed` are the columns of existing indexes, which the result does not repeat. The result is empty if more than
     MOST_TOGETHER indexes would be needed.
     """
     key_sets = {frozenset(keys) for keys in shape.key_sets or ()}
@@ -72,9 +71,9 @@ def answers(shape: Shape, indexes: Collection[Columns]) -> bool:
 
 
 def narrowing(shape: Shape, columns: Columns) -> ColumnTest | None:
-    """Return the test by which an index of these columns narrows the scan of a shape.
+    """Return the test that an index of these columns evaluates to narrow a scan.
 
-    Return None if there is no such test.
+    Return None if the index does not narrow scans of this shape.
     """
     if len(columns) != 1:
         return None

@@ -1,8 +1,8 @@
 """Index the base files of a build, in two attempts if necessary.
 
-Arrow's C++ code may crash the process that reads a damaged file: a Python worker of Spark. If a worker ends in this
-way, each file is tried in a child process of a task. The second attempt leaves out the files that crashed a child
-process.
+Arrow's C++ code may crash the process that reads a damaged file. In a build this process is a Python worker of Spark.
+If a worker crashes, each file is tried in a child process of a task. The second attempt leaves out the files that
+crashed a child process.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ProgressCallback = Callable[[BuildProgress], None]
 def index_files(
     spark: SparkSession, planned: BuildPlan, progress: ProgressCallback | None, metastore_id: str, in_work: list[str]
 ) -> tuple[BuildPlan, list[ShardReport]]:
-    """Create the new segments of a build, and index files into them.
+    """Create the new segments of a build, and index the files.
 
     Return the plan with these segments, and the reports of the tasks. `progress` is called while files are indexed;
     None for no calls. The folders of new segments are added to `in_work`. The segments of a failed attempt are deleted
@@ -92,7 +92,7 @@ def _attempt(
 
 
 def _in_new_folder(change: Change) -> Change:
-    """Return the change with a new folder for its segment.
+    """Return a change whose segment gets a new folder.
 
     The second attempt needs new folders, because tasks of the first attempt may still write into the old folders.
     """

@@ -64,7 +64,7 @@ AUTO_UPDATE = "hive.optimize.index.autoupdate"  # Hive's setting, which is the d
 
 @dataclass(frozen=True, kw_only=True)
 class BuildReport(Report):
-    """What a build did for one index, and what the index contains now.
+    """What a build did for one index, and what the index contains afterwards.
 
     `base_files` and `base_bytes` are the number and the bytes of the base files in the partitions that the build
     considers. `shards`, `index_rows` (rows of the index table), `index_bytes`, `base_rows` (indexed rows of the table)
@@ -156,12 +156,11 @@ def build(
 
     There is one index for each item of `columns`. An item is a column name, or a sequence of column names for a
     composite key. In place of a name there may be an expression with a name, such as `date_trunc('HOUR', ts) AS hour`,
-    or a Column of Spark with an alias.
-    `name`, `index_table` and `location` can only be given for a single item. By default, the `name` consists of the
-    column names. `type` is BITMAP or COMPACT, `encoding` is the encoding of the bitmaps, and
-    `compression` that of the shards. `index_table` is `table` or `database.table`. Without it, the index table has its
-    default name, and is in the database that the setting `hive_bitmap.index_database` names, or else in the database of
-    the table. `location` is the root folder of the index; None stands for the default folder.
+    or a Column of Spark with an alias. `name`, `index_table` and `location` can only be given for a single item. By
+    default, the `name` consists of the column names. `type` is BITMAP or COMPACT, `encoding` is the encoding of the
+    bitmaps, and `compression` the compression of the shards. `index_table` is `table` or `database.table`. Without it,
+    the index table has its default name, and is in the database that the setting `hive_bitmap.index_database` names, or
+    else in the database of the table. `location` is the root folder of the index; None stands for the default folder.
 
     With `deferred`, the indexes are registered but cover no files until they are rebuilt. `where`, a condition on the
     partition columns, limits the indexes to the partitions that satisfy the condition. With `if_not_exists`, an item is
@@ -237,7 +236,7 @@ def _warn_of_equal(definition: Definition, indexes: Iterable[Index]) -> None:
 
 
 def _answered_queries(index: Definition) -> tuple[frozenset[str], str, str]:
-    """Return a value that is equal for indexes that answer the same queries."""
+    """Return a value that is the same for all indexes that answer the same queries."""
     return frozenset(index.key_names), index.type, index.where
 
 
@@ -290,9 +289,10 @@ def refresh(
     `rebuild` repairs it; a flipped bit needs `full`.
 
     `partitions` are specs: values of some or all partition columns, as the metastore writes them. Only partitions that
-    match a spec are refreshed; without specs, all are. A spec may match nothing, for example if its partition has just
-    been dropped. A new encoding is applied only by a refresh or rebuild of all partitions. In a copied metastore, the
-    first refresh is a `rebuild` of all partitions. `progress` and the errors are as in `rebuild`.
+    match a spec are refreshed; without specs, all partitions are refreshed. A spec may match nothing, for example if
+    its partition has just been dropped. A new encoding is applied only by a refresh or rebuild of all partitions. In a
+    copied metastore, the first refresh is a `rebuild` of all partitions. `progress` is called as by `rebuild`, and the
+    errors of `rebuild` are raised.
     """
     started = time.monotonic()
     planned = plan_refresh(spark, table, names, partitions)
@@ -304,7 +304,7 @@ def refresh(
 def remove_partitions(spark: SparkSession, table: str, name: str, partitions: Collection[Values]) -> None:
     """Remove the rows of partitions from the segments of an index.
 
-    The index no longer covers these partitions. No base files are read. The errors are those of `rebuild`.
+    The index no longer covers these partitions. No base files are read. Raise the errors of `rebuild`.
     """
     planned = plan_removal(spark, table, name, partitions)
     if not planned.is_empty:
@@ -318,12 +318,12 @@ def attach(
     former: Sequence[Index],
     progress: ProgressCallback | None = None,
 ) -> list[BuildReport]:
-    """Build new indexes of a renamed table from the indexes under its old name.
+    """Build the indexes of a renamed table from the indexes of its old name.
 
     `definitions` are the new indexes, and `former` the old index for each, in the same order. Shards are linked or
     rewritten. Base files that are unchanged since they were indexed are not read, even if their folder was moved. The
-    old indexes stay unchanged. `progress` is as in `rebuild`. Raise BuildFailed. Raise Unsupported if the table has
-    base files, but the old indexes cover none of them.
+    old indexes stay unchanged. `progress` is called with the state of the build, while it runs. Raise BuildFailed.
+    Raise Unsupported if the table has base files, but the old indexes cover none of them.
     """
     planned = plan_attachment(spark, base, definitions, former)
     segments = [change.segment for change in planned.changes]
@@ -349,7 +349,7 @@ def _rebuild(
 def _run(
     spark: SparkSession, planned: BuildPlan, created: bool, progress: ProgressCallback | None, started: float
 ) -> list[BuildReport]:
-    """Carry out a plan, and repair what concurrent builds have published.
+    """Carry out a plan, with repairs after concurrent builds.
 
     `created` says whether the build creates its indexes. `started` is the start of the build, by `time.monotonic`.
     Return a report for each index.
@@ -372,7 +372,7 @@ def _run(
 def _carry_out(
     spark: SparkSession, planned: BuildPlan, created: bool, progress: ProgressCallback | None
 ) -> tuple[Sequence[Manifest], int, bool]:
-    """Carry out a plan, but do not repair what concurrent builds have published.
+    """Carry out a plan, without repairs after concurrent builds.
 
     `created` says whether the build creates its indexes. Return the manifests of the new segments, the number of base
     files that have changed since the plan was made, and whether the indexes have exactly the planned segments.
@@ -433,7 +433,7 @@ def _delete_unfinished(planned: BuildPlan, created: bool, this_metastore: str) -
 
 
 def _publication(planned: BuildPlan, number: int, created: bool) -> Publication:
-    """Return the metastore changes for the index `number` of a plan.
+    """Return the metastore changes for one index of a plan.
 
     `created` says whether the build creates its indexes.
     """

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 class Job:
     """A unit of work for a task: index a group of files, or compact shards.
 
-    The job writes into one new segment for each of its indexes; `segments` has the numbers of these segments in the
-    build.
+    The job writes into one new segment for each of its indexes; `segments` has the positions of these segments among
+    all new segments of the build.
     """
 
     segments: tuple[int, ...]
@@ -57,9 +57,9 @@ def run(
 ) -> list[ShardReport]:
     """Run the jobs in tasks; return a report for each shard.
 
-    `ShardReport.index` is the number of the new segment in the build. `progress` is called with what is finished; None
-    for no calls. Raises BuildFailed, WorkerDied if a Python worker ended, and Unsupported if the session names a
-    Python of its own (`require_python`).
+    `ShardReport.index` is the position of the shard's segment among all new segments of the build. `progress` is called
+    with what is finished; None for no calls. Raises BuildFailed, WorkerDied if a Python worker ended, and Unsupported
+    if the session names a Python of its own (`require_python`).
     """
     if not jobs:
         return []
@@ -108,8 +108,8 @@ def balanced(jobs: Sequence[Job], capacity: Sequence[int]) -> list[Job]:
 def run_jobs(records: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.RecordBatch]:
     """Inside a task: run its jobs, and yield a ShardReport for each shard.
 
-    `records` has the jobs of the task, and each report is yielded as a record (`distribution.received`,
-    `distribution.sent`). Finished files, rows and bytes are added to the accumulator `counter`, unless it is None.
+    `records` has the jobs of the task as `distribution.received` reads them; reports are yielded as `distribution.sent`
+    makes them. Finished files, rows and bytes are added to the accumulator `counter`, unless it is None.
     """
     for jobs in batches(received(records), weight, THREADS, AHEAD_BYTES):
         for job, reports in zip(jobs, map_parallel(_run_job, jobs), strict=True):
@@ -122,9 +122,9 @@ def run_jobs(records: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.Rec
 
 
 def weight(job: Job) -> float:
-    """Return the bytes that a job reads, as its weight in a batch of parallel jobs.
+    """Return the weight of a job in a batch of parallel jobs: the bytes that it reads.
 
-    For a local store the weight is infinite, so that each job is a batch of its own.
+    The weight is infinite for a local store, so that each job is a separate batch.
     """
 
     return job.work.bytes if stores.parallel(job.group.folders[0]) > 1 else math.inf

@@ -49,11 +49,11 @@ SAMPLED_PARTITIONS = 16  # partitions to check whether a rename has moved the fi
 class Indexed:
     """The state of an index before a build.
 
-    `covered` is what the segments of the index cover, `slots` are its slots. `foreign` has the folders of slots that
-    point neither at a readable segment nor at the empty folder. `full` says whether the whole index is built.
-    `removed` has the paths of removed files whose rows the index keeps. `remains` says whether a killed build has left
-    a table that was to replace the index table. `stored` is the definition in the metastore when the build is planned,
-    or None for a new index.
+    `covered` is what the segments of the index cover; `slots` are the slots of the index. `foreign` has the folders of
+    slots that point neither at a readable segment nor at the empty folder. `full` says whether the whole index is
+    built. `removed` has the paths of removed files whose rows the index keeps. `remains` says whether a killed build
+    has left a table that was to replace the index table. `stored` is the definition in the metastore when the build is
+    planned, or None for a new index.
 
     `is_attached` says that this is a new index of a renamed table, built from the index that the table had under its
     old name. Then `covered` is what the old index covers, and `moved` maps the current paths of moved files to their
@@ -78,7 +78,7 @@ class Indexed:
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """An index in a build.
+    """An index in a build: its state before, its plan, and the files to cover.
 
     `before` is the state of the index before the build, `plan` the plan for its segments. `listing` has the files to
     cover.
@@ -142,7 +142,7 @@ class BuildPlan:
         return replace(self, scopes=scopes, changes=())
 
     def changes_of(self, index: int) -> list[Change]:
-        """Return the changes of one index, given its number in `scopes`."""
+        """Return the changes of one index, given its position in `scopes`."""
         return [change for change in self.changes if change.index == index]
 
 
@@ -180,7 +180,7 @@ def plan_rebuild(
 ) -> BuildPlan:
     """Plan the rebuild of the named indexes, or of all indexes of a table.
 
-    The arguments are as in `build.rebuild`. Raise NotFound, NotPermitted, and Unsupported if indexed columns have
+    `build.rebuild` describes the arguments. Raise NotFound, NotPermitted, and Unsupported if indexed columns have
     changed.
     """
 
@@ -195,7 +195,7 @@ def plan_refresh(spark: SparkSession, table: str, names: Sequence[str], partitio
     """Plan a refresh of the named indexes, or of all indexes of a table.
 
     A refresh is a rebuild that keeps rows of deleted files for a while. It covers the partitions that match one of the
-    specs `partitions`, or all partitions without specs. The errors are those of `plan_rebuild`.
+    specs `partitions`, or all partitions without specs. Raise the errors of `plan_rebuild`.
     """
 
     def choose(base: Table, values: Sequence[Values]) -> Sequence[Values]:
@@ -207,7 +207,7 @@ def plan_refresh(spark: SparkSession, table: str, names: Sequence[str], partitio
 def plan_removal(spark: SparkSession, table: str, name: str, partitions: Collection[Values]) -> BuildPlan:
     """Plan the removal of partitions from an index.
 
-    After the build, the index no longer covers these partitions. The errors are those of `plan_rebuild`.
+    After the build, the index no longer covers these partitions. Raise the errors of `plan_rebuild`.
     """
     removed = frozenset(partitions)
 
@@ -259,7 +259,7 @@ def _some(partitions: Sequence[Values]) -> Sequence[Values]:
 
 
 def _folders(spark: SparkSession, base: Table, values: Sequence[Values] | None) -> dict[Values, str]:
-    """Return the folders of the partitions with these values, or of all partitions."""
+    """Return the folders of the partitions with these values; None stands for all partitions."""
     return {partition.values: partition.location for partition in base_files.partitions(spark, base, values)}
 
 
@@ -290,7 +290,7 @@ def plan_mending(spark: SparkSession, planned: BuildPlan) -> BuildPlan:
 
 @dataclass(frozen=True)
 class Asked:
-    """The options that the caller of a build has chosen, as in `segment_plan.Rules`."""
+    """The options that the caller of a build has chosen; see `segment_plan.Rules`."""
 
     full: bool = False
     compact: bool = False
@@ -312,8 +312,8 @@ def _plan_existing(
 ) -> BuildPlan:
     """Plan a build of existing indexes, in the partitions that `choose` selects.
 
-    `choose` gets the values of all partitions of the table and of the indexes. `whole` says that it selects all of
-    them.
+    `choose` gets the values of all partitions of the table and of the indexes, and returns the values to build. `whole`
+    says that it returns all of them.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     selected = [catalog.named(base, indexes, name) for name in dict.fromkeys(map(str.lower, names))] or trusted(indexes)
@@ -393,7 +393,7 @@ def _existing(
 
 
 def _read(folders: Sequence[str], definition: Definition, *, fresh: bool) -> tuple[Covered, tuple[str, ...]]:
-    """Return what the segments `folders` cover, and the folders without a readable manifest.
+    """Return what segments cover, and which of their `folders` have no readable manifest.
 
     With `fresh`, cached manifests are not used, because they would hide later damage to a manifest.
     """
@@ -413,9 +413,9 @@ def _removed(spark: SparkSession, base: Table, definition: Definition) -> frozen
 
 
 def trusted(indexes: Sequence[Index]) -> Sequence[Index]:
-    """Return the trusted indexes, or all if none is trusted.
+    """Return the trusted indexes, or all indexes if none is trusted.
 
-    In the first case, the others are logged; in the second, the caller refuses all.
+    In the first case, the untrusted indexes are logged; in the second, the caller refuses all indexes.
     """
     usable = [index for index in indexes if index.trusted] or indexes
     for index in indexes:
@@ -432,9 +432,9 @@ def _plan(
     chosen: frozenset[Values] | None,
     options: Asked = Asked(),
 ) -> BuildPlan:
-    """Plan a build in the `chosen` partitions of a table; None stands for all partitions.
+    """Plan a build in some partitions of a table.
 
-    `partitions` are all partitions of the table.
+    `chosen` has the values of these partitions; None stands for all. `partitions` are all partitions of the table.
     """
     in_scope = [partition for partition in partitions if chosen is None or partition.values in chosen]
     values = [partition.values for partition in in_scope]
@@ -514,7 +514,7 @@ def _changes(index: int, scope: Scope) -> list[Change]:
 
 
 def _access(of_base: Sequence[Access | None], segment: NewSegment) -> Access | None:
-    """Return the access of the folder of a new segment.
+    """Return the access that the folder of a new segment gets.
 
     `of_base` has the access of each base folder, None if it is unknown. Users may enter the new folder, or write in
     it, only if they may do so in all base folders and replaced segments. The result is None if no access is known.
@@ -525,11 +525,11 @@ def _access(of_base: Sequence[Access | None], segment: NewSegment) -> Access | N
 
 
 def _readers(listing: Listing, numbers: Sequence[int], root: str) -> dict[int, Hashable]:
-    """Return for each of these files a value that identifies its readers.
+    """Return, for some files of a listing, a value that identifies the readers of the file.
 
-    `numbers` are the numbers of the files in the listing, and the keys of the result. Files with equal values have the
-    same readers: the users who may enter the file's folder and open the file. Folders that contain both the file and
-    `root`, the root of the index, are ignored.
+    `numbers` are the positions of these files in the listing, and the keys of the result. Files with equal values have
+    the same readers: the users who may enter the file's folder and open the file. Folders that contain both the file
+    and `root`, the root of the index, are ignored.
     """
     folders = list(dict.fromkeys(parent(listing.files[at].path) for at in numbers))
     enters = dict(zip(folders, generation.accesses([(folder, root) for folder in folders]), strict=True))
@@ -541,9 +541,9 @@ def _readers(listing: Listing, numbers: Sequence[int], root: str) -> dict[int, H
 
 
 def _readers_of(folders: Sequence[str]) -> list[Hashable]:
-    """Return for each of these segments a value that identifies its readers.
+    """Return, for each segment, a value that identifies the readers of the segment.
 
-    They are the users who may enter the segment's folder and open its manifest.
+    The readers are the users who may enter the segment's folder and open its manifest.
     """
     paths = [path for folder in folders for path in (folder, f"{folder}/{FOLDER}/{manifest.FILES_NAME}")]
     permissions = map_parallel(stores.permissions_of, paths)
@@ -570,7 +570,10 @@ def _manifest(folder: str, *, fresh: bool) -> Manifest | None:
 
 
 def _present(folders: Sequence[str]) -> dict[str, int]:
-    """Return the sizes in bytes of all files in segments, by path; also in the folders of manifests."""
+    """Return the bytes of each file in these segments, by path.
+
+    Files in the folders of manifests are included.
+    """
     listed = map_parallel(_files, [path for folder in folders for path in (folder, f"{folder}/{FOLDER}")])
     return {path: size for sizes in listed for path, size in sizes.items()}
 

@@ -1,10 +1,10 @@
 """Have Spark compute the keys of a build that are expressions.
 
-One job reads the columns of the expressions from the base files to index, as a build reads keys: physical rows, in the
-order of the file, and only values that Spark reads in the same way. Spark evaluates the expressions over these rows,
-under the settings that the indexes record. Tasks write the results to scratch files, one for each base file. There is
-no shuffle, so the rows keep their order. If an expression fails for a row, the file of this row stays unindexed.
-Fingerprints are taken before Spark starts to read, so that a change of a file during the read is detected.
+One job reads the columns of the expressions from the base files, as a build reads keys: physical rows, in the order of
+the file, and only values that Spark reads in the same way. Spark evaluates the expressions over these rows, under the
+settings that the indexes record. Tasks write the results to scratch files, one for each base file. There is no shuffle,
+so the rows keep their order. If an expression fails for a row, the file of this row stays unindexed. Fingerprints are
+taken before Spark starts to read, so that a change of a file during the read is detected.
 """
 
 from __future__ import annotations
@@ -82,7 +82,10 @@ def _evaluated(
     expressions: Sequence[KeyExpression],
     options: ReadOptions,
 ) -> DataFrame:
-    """Return the rows of base files, with the values of expressions; raise Unsupported."""
+    """Return the rows of base files, with the values of expressions.
+
+    Raise Unsupported on a Spark Connect client, and if Spark cannot compute an expression as it was defined.
+    """
     from pyspark.sql import DataFrame
 
     if not jvm_reader.available(spark):
@@ -101,7 +104,7 @@ def _evaluated(
 
 
 def java_message(error: Exception) -> str:
-    """Return the message of a Java exception that py4j has raised; raise other errors again."""
+    """Return the message of a Java exception that py4j raised; raise any other error."""
     java = getattr(error, "java_exception", None)
     if java is None:
         raise error
@@ -167,7 +170,10 @@ def write(batches: Iterable[pa.RecordBatch], names: Sequence[str], folder: str) 
 
 
 def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Cut batches where the file changes."""
+    """Cut batches where the rows of another file begin.
+
+    Yield each part with the path of its file.
+    """
     for batch in batches:
         start, runs = 0, pc.run_end_encode(batch.column(FILE))
         for end, path in zip(runs.run_ends.to_pylist(), runs.values.to_pylist(), strict=True):

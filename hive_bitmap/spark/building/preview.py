@@ -1,4 +1,4 @@
-"""Preview a rebuild: say what it would do, without doing it."""
+"""Say what a rebuild would do, without doing it."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def preview(
 def preview_of(planned: BuildPlan, number: int, cores: int) -> Preview:
     """Return what a planned build does for one index.
 
-    `number` is the number of the index in the build, `cores` the number of tasks.
+    `number` is the position of the index in the build; `cores` tasks run at once.
     """
     scope, segments = planned.scopes[number], [change.segment for change in planned.changes_of(number)]
     before, listed = scope.before.covered, scope.listing
@@ -175,7 +175,7 @@ def preview_of(planned: BuildPlan, number: int, cores: int) -> Preview:
 def _seconds(before: Covered, to_read: int, cores: int) -> float:
     """Estimate the seconds of indexing `to_read` bytes in `cores` concurrent tasks.
 
-    The index is assumed to get as many rows per byte as it had so far (`before`).
+    The index is assumed to get as many rows per byte of base files as it has now (`before`).
     """
     indexed, rows = (pc.sum(column).as_py() or 0 for column in (before.files["size"], before.shards["rows"]))
     new_rows = rows * to_read / indexed if indexed > 0 else 0

@@ -36,8 +36,8 @@ def reported(spark: SparkSession, files: int, callback: Callable[[BuildProgress]
     """Yield an accumulator for tasks, and report its value to `callback`.
 
     The value (files, rows, bytes) is reported until the `with` block ends. The accumulator is None without a callback,
-    and on Spark Connect, which has no accumulators: there the callback is called once, at the end, with 0 rows and
-    bytes. An exception of the callback is raised at the end of the `with` block.
+    and on Spark Connect, which has no accumulators. On Spark Connect, the callback is called once, at the end, with 0
+    rows and bytes. An exception of the callback is raised at the end of the `with` block.
     """
     if callback is None:
         yield None

@@ -2,8 +2,8 @@
 
 To publish a build is to move slots to its new segments, and to retire the segments that the new segments replace. All
 slots that change are moved at once if the session can do that, so that readers see the state before or after. If the
-metastore fails halfway, new segments that it does not reference are deleted. If it does not answer at all, new
-segments are left to `clean`.
+metastore fails halfway, new segments that the metastore does not reference are deleted. If the metastore does not
+answer at all, new segments are left to `clean`.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Publication:
 
     `new` has the folders of the new segments. After the publication, no slot may point at the folders in `gone`.
     `unchanged` has the folders of the segments that were to stay when the build was planned. `created` says whether
-    this build creates the index; otherwise the index table must exist. `former` is the definition with the old root,
-    if the index of a copied metastore gets a new root; otherwise None. `stored` is the definition in the metastore
-    when the build was planned; None if there was none.
+    this build creates the index; otherwise the index table must exist. `former` is the definition with the old root, if
+    the index of a copied metastore gets a new root; otherwise None. `stored` is the definition in the metastore when
+    the build was planned; None for a new index.
     """
 
     definition: Definition
@@ -67,7 +67,7 @@ class Publication:
 
 @dataclass(frozen=True)
 class IndexToDrop:
-    """An index to drop, in its state before its table is dropped.
+    """An index to drop, and its state before its index table is dropped.
 
     `live` has the published generations. `refusal` says why the files of the index must stay, for example because the
     index is not trusted; "" if the files are deleted.
@@ -99,7 +99,7 @@ def publish(spark: SparkSession, base: Table, publications: Sequence[Publication
 
 
 def index_to_drop(spark: SparkSession, index: Index, indexes: Iterable[Index]) -> IndexToDrop:
-    """Return what `drop` needs to know of an index before its table is dropped.
+    """Return what `drop` needs to know about an index, before its table is dropped.
 
     `indexes` are all indexes of its table or database.
     """
@@ -110,7 +110,7 @@ def index_to_drop(spark: SparkSession, index: Index, indexes: Iterable[Index]) -
 
 
 def drop(spark: SparkSession, base: Table | None, index: IndexToDrop) -> None:
-    """Drop an index table and delete its generations, and nothing else.
+    """Drop an index table and delete its generations; delete nothing else.
 
     `base` is None if the base table no longer exists. Generations of a running build stay: the build publishes them in
     a new index table, or deletes them when it fails. Files that may not belong to this index stay, and the log says
@@ -230,7 +230,7 @@ def _values(number: int) -> Values:
 
 
 def _index_table(spark: SparkSession, base: Table, publication: Publication) -> tuple[Table, bool]:
-    """Return the index table, and whether this call has created it.
+    """Return the index table, and whether this call created the table.
 
     The index table is created or replaced if necessary, so that it has the definition of the new segments.
     """
@@ -270,7 +270,7 @@ def _index_table(spark: SparkSession, base: Table, publication: Publication) -> 
 
 
 def _as_set(current: Definition, built: Definition) -> Definition:
-    """Return the current definition with the encoding and format of the definition `built`.
+    """Return the `current` definition, with the encoding and format of `built`.
 
     Properties that were set during the build stay.
     """
@@ -309,7 +309,7 @@ def _is_there(spark: SparkSession, definition: Definition) -> bool:
 def _named(spark: SparkSession, definition: Definition) -> list[Table]:
     """Return the table that has the name of the index table.
 
-    The result is a list, empty if there is no such table. The table may belong to another index, or to none.
+    The result is a list, empty if there is no such table. The table may belong to another index, or be no index table.
     """
     return metastore.describe_many(spark, definition.index_table_database, [definition.index_table])
 
@@ -350,7 +350,8 @@ def _replace_table(spark: SparkSession, base: Table, table: Table, publication: 
 def drop_remains(spark: SparkSession, definition: Definition, *, of_others: bool = False) -> None:
     """Drop the table that a killed build has created to replace the index table.
 
-    A table of a build that may still be running stays. With `of_others` it is dropped, too, and that build is lost.
+    If the build may still be running, its table stays. With `of_others` this table is dropped, too, and the build is
+    lost.
     """
     for table in _named(spark, _next(definition)):
         if _is_replacement(table, definition):
@@ -399,8 +400,8 @@ def _delete_new(spark: SparkSession, publication: Publication, folders: Sequence
 def _discard(spark: SparkSession, base: Table, publication: Publication) -> int | None:
     """Delete the new segments that the metastore does not reference.
 
-    Return how many new segments it references. Return None if the metastore does not answer; the segments are then
-    left to `clean`.
+    Return how many new segments the metastore references. Return None if the metastore does not answer; the segments
+    are then left to `clean`.
     """
     definition, new = publication.definition, publication.new
     try:
@@ -434,9 +435,9 @@ def _referenced(spark: SparkSession, definition: Definition) -> set[str]:
 def _failure(publications: Sequence[Publication], done: int, referenced: int | None, error: Exception) -> str:
     """Return the message of a failed publication.
 
-    `done` is the number of publications that succeeded before; the next publication has failed with `error`.
-    `referenced` says how many new segments of the failed publication the metastore references, or is None if that is
-    unknown (the result of `_discard`).
+    The first `done` of the publications succeeded; the next one failed with `error`. `referenced` says how many new
+    segments of the failed publication the metastore references, or is None if that is unknown (the result of
+    `_discard`).
     """
     names = [publication.definition.name for publication in publications]
     published = f"; published before it: {', '.join(names[:done])}" if done else ""
@@ -449,7 +450,10 @@ def _failure(publications: Sequence[Publication], done: int, referenced: int | N
 
 
 def _cause(error: Exception) -> str:
-    """Return the first line of an error, without py4j's introduction and the JVM's stack trace."""
+    """Return the first line of an error.
+
+    Py4j's introduction and the JVM's stack trace are left out.
+    """
     lines = [line.strip(": ") for line in str(error).splitlines() if not line.startswith(("\t", "An error occurred"))]
     reason = next(filter(None, lines), type(error).__name__)
     return f"{reason}; give another LOCATION" if "within managed warehouse root" in reason else reason

@@ -52,8 +52,7 @@ def for_build(
 ) -> AbstractContextManager[str]:
     """Stage the files of a build; return the context manager of `staged`.
 
-    `busy` are the new segments of the build; the values are staged in the first of them. Files in `fatal` are not
-    read.
+    `busy` are the new segments of the build; the values are staged in the first segment. Files in `fatal` are not read.
     """
     files: dict[Values, dict[str, FileStatus]] = defaultdict(dict)
     for change in busy:
@@ -70,9 +69,9 @@ def for_build(
 def in_scratch(
     spark: SparkSession, base: Table, sources: Sequence[Source], definitions: Sequence[Definition]
 ) -> Iterator[str]:
-    """Stage files like `staged`, in a new generation that is deleted afterwards.
+    """Stage files as `staged` does, in a new generation that is deleted afterwards.
 
-    The generation lies in the root of the first index, or if this index has no root yet, where the root would be.
+    The generation lies in the root of the first index. If this index has no root yet, it lies where the root would be.
     """
     if not _is_needed(base, definitions):
         yield ""
@@ -108,7 +107,7 @@ def in_scratch(
 def staged(
     spark: SparkSession, base: Table, sources: Sequence[Source], definitions: Iterable[Definition], folder: str
 ) -> Iterator[str]:
-    """Have Spark read files that only Spark can read, and compute keys that are expressions.
+    """Have Spark read what tasks cannot read, and compute keys that are expressions.
 
     Yield the folder with the values, or "" if tasks read all that they need themselves. The yielded folder lies in
     `folder`, a generation that has been started, and is deleted at the end of the block. Raise BuildFailed if Spark
@@ -167,7 +166,10 @@ def _stage(spark: SparkSession, base: Table, sources: Sequence[Source], columns:
 
 
 def _values(spark: SparkSession, base: Table, sources: Sequence[Source], columns: Sequence[str]) -> DataFrame:
-    """Return these columns of the partitions in `sources`, with the file and split start of each row."""
+    """Return columns of the partitions in `sources`.
+
+    Each row also has its file and the start of its split.
+    """
     from pyspark.sql import functions as f
 
     frame = spark.table(base.spark_name)

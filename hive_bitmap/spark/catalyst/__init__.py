@@ -1,8 +1,8 @@
 """Optimize plain Spark queries with bitmap indexes.
 
 The optimizer rule and everything else that depends on Spark's internals is here. The Java half is in the checkout's
-folder `jvm/`; this room reaches it by py4j (`spark/jvm_bridge`). `enabling` switches the rule on for a session,
-`explanation` describes what the rule did to a query, and `sql_text` runs SQL text with it.
+folder `jvm/`; this package reaches it by py4j (`spark/jvm_bridge`). `enabling` switches the rule on for a session,
+`explanation` describes what the rule did to a query, and `sql_text` runs SQL text with the rule.
 """
 
 __all__ = [

@@ -29,7 +29,7 @@ PLACE = "hive_bitmap_place"  # no column of an index has such a name
 
 
 def batches(rows: pa.Table) -> Iterator[tuple[str, bytes]]:
-    """Yield a table in batches, as `ArrowRows.java` takes them.
+    """Yield the rows of a table in batches that `ArrowRows.java` can read.
 
     There is at least one batch. A batch has at most BATCH_ROWS rows, and is yielded as a pair: Spark's schema as JSON,
     and an encapsulated message of Arrow's IPC format without the schema.
@@ -49,11 +49,11 @@ def satisfying_keys(
     column: Column,
     keys: pa.Array,
 ) -> pa.Array | None:
-    """Return the keys for which Spark evaluates an expression to TRUE.
+    """Have Spark evaluate an expression, and return the keys for which it is TRUE.
 
     The expression is the part `leaf` of `condition`. `keys` are values of `column`, the only column of the expression.
-    `request` is the JVM's `PythonRequest`; `scan` is the number, in this request, of the scan with `condition`.
-    Return None if Spark cannot evaluate the expression.
+    `request` is the JVM's `PythonRequest`; `scan` is the position in this request of the scan with `condition`. Return
+    None if Spark cannot evaluate the expression.
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
@@ -78,7 +78,7 @@ def satisfying_keys(
 
 
 def with_places(column: Column, keys: pa.Array) -> pa.Table:
-    """Return a table of the keys and their positions.
+    """Return a table of keys and their positions.
 
     The keys are in a column with the name of `column`, the positions in PLACE (int32).
     """

@@ -1,7 +1,7 @@
 """Decide on a scan of an indexed table.
 
-A scan is left alone, it is narrowed, or the index answers the aggregation over it. An aggregation is tried first. To
-narrow a scan is to skip files, blocks or rows that cannot satisfy its condition.
+There are three decisions: leave the scan alone, narrow the scan, or answer the aggregation over the scan from the
+index. The last is tried first. To narrow a scan is to skip files, blocks or rows that cannot satisfy its condition.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ LASTING = (
 
 @dataclass(frozen=True, kw_only=True)
 class IndexedTable:
-    """The table of a scan with its indexes and the session's settings.
+    """The table of a scan, its indexes, and the session's settings.
 
     `conf` has all settings of the session. `settings` has the parsed settings of hive_bitmap.
     """
@@ -79,7 +79,7 @@ class IndexedTable:
 
     @classmethod
     def of(cls, scan: Scan, base: Table, indexes: Sequence[Index], conf: Mapping[str, str]) -> IndexedTable:
-        """Return the table of a scan with its indexes and the settings of the scan.
+        """Combine a scan's table with its indexes and settings.
 
         `base.computed` becomes the key expressions that the scan uses. `conf` has the settings of the session. If a
         strategy was chosen for the scan, it replaces the strategy in `conf`.
@@ -91,7 +91,7 @@ class IndexedTable:
 
 
 def left_alone(scan: Scan, table: IndexedTable) -> LeaveAlone | None:
-    """Return the decision to leave a scan alone if no index can serve it.
+    """Return LeaveAlone if no index can serve a scan.
 
     The check needs no listing of files. Return None if `decide` has to decide.
     """
@@ -168,7 +168,7 @@ class _AskedScan:
 
     @cached_property
     def counted_table(self) -> ResolvedTable:
-        """The resolved table with each file's deletes, which a count must subtract."""
+        """The resolved table, with each file's deleted rows, which a count must subtract."""
         if self.listing is None or not self.listing.deletes:
             return self.resolved
         return replace(self.resolved, partitions=self.listing.countable)
@@ -179,7 +179,7 @@ class _AskedScan:
 
     @cached_property
     def summed_table(self) -> ResolvedTable:
-        """Like `resolved`, but files with deleted rows are not fresh in any index."""
+        """The resolved table, in which files with deleted rows are fresh in no index."""
         if self.listing is None or not self.listing.deletes:
             return self.resolved
         return replace(self.resolved, partitions=self.listing.summable)
@@ -189,12 +189,12 @@ class _AskedScan:
     ) -> tuple[Decision | Unserved, Snapshot | None]:
         """Try to answer the aggregation; return the decision and the snapshot.
 
-        `request` asks for the keys with their counts, and for the `sums` if there are any. `earlier` is the snapshot
-        of an earlier attempt on this scan, or None. If the index has no answer, Unserved with the reason takes the
-        place of the decision. The decision is LeaveAlone in two cases: the query's limit makes indexes pointless, or
-        the store of the files fails. After such a failure narrowing is not tried, because it would ask the store
-        again, and wait as long. The snapshot can be used again to narrow the scan. It is None if the scan will not be
-        narrowed, or if nothing could be prepared.
+        `request` asks for the keys with their counts, and for `sums` unless it is None. `earlier` is the snapshot of an
+        earlier attempt on this scan, or None. If the index has no answer, Unserved with the reason takes the place of
+        the decision. The decision is LeaveAlone in two cases: the query's limit makes indexes pointless, or the store
+        of the files fails. After such a failure narrowing is not tried, because it would ask the store again, and wait
+        as long. The snapshot can be used again to narrow the scan. It is None if the scan will not be narrowed, or if
+        nothing could be prepared.
         """
         try:
             table = self.counted_table if sums is None else self.summed_table
@@ -217,10 +217,10 @@ class _AskedScan:
         return self._counts(request, prepared, sums), prepared.snapshot
 
     def count_requests(self) -> Iterator[tuple[Request, Sums | None]]:
-        """Yield requests that may answer the aggregation.
+        """Yield each request that may answer the aggregation, with its sums (None for counts).
 
-        Partial aggregates are tried first. They are tried for a sum even if no index holds any, because the reason then
-        says what an index should hold.
+        Partial aggregates are tried first. For a sum, they are tried even if no index holds partial aggregates, because
+        the reason then says what an index should hold.
         """
         definitions = [index.definition for index in self.table.indexes if not index.why_not]
         if self.scan.sums is not None:
@@ -245,7 +245,7 @@ class _AskedScan:
 
     @property
     def _ordered(self) -> frozenset[str]:
-        """The columns, in lower case, whose keys Spark sorts in the order of the keys in shards."""
+        """The columns that Spark sorts in the order of the keys in shards, in lower case."""
         return frozenset(column.name.lower() for column in self.table.base.keyed_columns if has_order(column))
 
     def _count_request(self) -> Request:
@@ -407,7 +407,10 @@ class _AskedScan:
         return FramePart(frame)
 
     def _fetch(self, request: Request, prepared: Prepared, pieces: Sequence[Piece]) -> FetchPart | None:
-        """Return how this process reads these pieces; None if tasks or Spark have to read them."""
+        """Return how this process reads these pieces.
+
+        Return None if tasks or Spark have to read the pieces.
+        """
         return fetch_of(prepared, pieces, request.columns, self.table.settings.driver_read_bytes)
 
     def _report(self, action: str, plan: Plan, reason: Reason | None = None) -> Report:
@@ -425,7 +428,8 @@ def _too_small(scan: Scan, why: str, lasting: Lasting) -> LeaveAlone:
 def _condition(question: Question, table: IndexedTable, filters: Sequence[int]) -> Condition:
     """Return the scan's condition joined with its runtime filters by AND.
 
-    `filters` are the numbers of the runtime filters. The small sides of these filters are run here.
+    `filters` are the positions of the runtime filters in `scan.runtime_filters`. The small sides of these filters are
+    run here.
     """
     tree = question.scan.tree
     for number in filters:

@@ -40,7 +40,7 @@ NARROWED, ANSWERED, LEFT_ALONE = "narrowed", "answered", "left alone"  # Reports
 class ReadFigures(NamedTuple):
     """The numbers of blocks and files, read and in total.
 
-    A total is None if it was not counted.
+    A total is None if the blocks or files were not counted.
     """
 
     blocks_selected: int
@@ -128,7 +128,7 @@ def _bytes_of(plan: Plan, chosen: pa.ChunkedArray) -> int:
 
 
 def label(report: Report) -> str:
-    """Describe a narrowed scan in a line for Spark's EXPLAIN."""
+    """Describe a narrowed scan in one line, for Spark's EXPLAIN."""
     blocks, all_blocks, files, all_files = report.figures or NOTHING_READ
     read = f"{report.strategy} by the bitmap index: {blocks} of {all_blocks} blocks, {files} of {all_files} files"
     return f"{read}; {report.unindexed}" if report.unindexed else read
@@ -153,7 +153,7 @@ class Decision:
     kind: ClassVar[str]
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields that only this kind of decision adds to the JSON object."""
+        """Return the fields that this kind of decision adds to the JSON object."""
         return {}
 
     @property
@@ -259,9 +259,9 @@ class FramePart:
 class FetchPart:
     """Rows that this process reads when the plan is executed.
 
-    This process reads `columns` of the rows that `tasks` select. Each task may take at most `most` bytes. `compared`
-    is not empty if blocks with matching rows were left out because other blocks have the first rows of a sort. Then
-    all files in `compared` must be unchanged after the rows are read.
+    This process reads `columns` of the rows that `tasks` select. Each task may take at most `most` bytes. Blocks with
+    matching rows may have been left out, because other blocks have the first rows of a sort. Then `compared` has files,
+    and all of them must be unchanged after the rows are read.
 
     If this process cannot read the rows, Spark reads them instead: the files in `choices` (`ranges.indexed_choices`)
     if the decision has other parts, otherwise the whole scan.
@@ -312,7 +312,7 @@ class ReadRows(Decision):
     def nbytes(self) -> int:
         """The estimated bytes in memory.
 
-        They include the lookups for rows that this process reads.
+        The bytes include the lookups for rows that this process reads.
         """
         fetched = sum(isinstance(part, FetchPart) for part in self.parts) * PREPARED_SHARE
         return super().nbytes * (1 + fetched) + (0 if self.files is None else self.files.nbytes)
@@ -326,7 +326,7 @@ class ReadRows(Decision):
     def is_shareable(self) -> bool:
         """Whether other sessions can use the decision, too.
 
-        Other sessions cannot use it if tasks read rows, because a DataFrame of rows belongs to a session.
+        The result is False if tasks read rows, because a DataFrame of rows belongs to a session.
         """
         return not any(isinstance(part, FramePart) for part in self.parts)
 
@@ -335,10 +335,10 @@ class ReadRows(Decision):
 class Counts(Decision):
     """The index answers the aggregation over the scan, when the plan is executed.
 
-    `request` is the count to answer, and `prepared` has the lookups from which it is counted. `source` names the table
-    and the indexes used. `listing` is set if Spark has listed the files, `files` if planning has listed them itself;
-    never both. `listing` is a weak reference to an entry of the cache of listings, which many decisions share. If the
-    entry was evicted, Spark aggregates the table. `sums` is set if partial aggregates are added up, too.
+    `request` is the count to answer, and `prepared` has the lookups to count from. `source` names the table and the
+    indexes used. `listing` is set if Spark has listed the files, `files` if planning has listed them itself; never
+    both. `listing` is a weak reference to an entry of the cache of listings, which many decisions share. If the entry
+    was evicted, Spark aggregates the table. `sums` is set if partial aggregates are added up, too.
     """
 
     kind = "counts"
@@ -358,7 +358,7 @@ class Counts(Decision):
         return super().nbytes * PREPARED_SHARE + (0 if self.files is None else self.files.nbytes)
 
     def can_use(self, listing: ScanListing | None) -> bool:
-        """Return whether the cached listing is the one that the decision was made with.
+        """Return whether the decision was made with the cached listing.
 
         A decision without a listing can always be used.
         """

@@ -110,7 +110,7 @@ def enable(spark: SparkSession) -> None:
 
 
 def enable_chosen(spark: SparkSession) -> None:
-    """Let hive_bitmap's own query functions, such as `scan` and `count`, use indexes.
+    """Let hive_bitmap's query functions, such as `scan` and `count`, use indexes.
 
     In a session that is not enabled, all other queries still use no index. In a session that was configured with the
     extension, this process answers the rule from now on, as after `enable`, because `explain` looks up plans in this
@@ -125,7 +125,7 @@ def enable_chosen(spark: SparkSession) -> None:
 def _is_answered_here(spark: SparkSession) -> bool:
     """Whether this process answers the optimizer rule.
 
-    If this process does not, the helper of a configured extension answers, or nobody.
+    Otherwise the helper of a configured extension answers, or no process does.
     """
     return bool(bridge(spark).isAnsweredByDriver())
 
@@ -149,16 +149,16 @@ def disable(spark: SparkSession) -> None:
 
 
 def is_enabled(spark: SparkSession) -> bool:
-    """Whether a Python process answers this JVM's optimizer rule."""
+    """Return whether a Python process answers this JVM's optimizer rule."""
     return jvm_reader.available(spark) and bool(bridge(spark).isEnabled())
 
 
 def refreshed(spark: SparkSession, timeout: float = 60.0) -> bool:
     """Wait until indexes have followed all writes so far.
 
-    Only indexes that follow their tables count, and only writes of this application. Wait at most `timeout` seconds,
-    and return whether all refreshes have ended. A failed refresh counts as ended; `show` says why it failed. Raise
-    Unsupported on a Spark Connect client, because the server does the refreshes.
+    Only indexes that follow their tables are refreshed, and only writes of this application count. Wait at most
+    `timeout` seconds, and return whether all refreshes have ended. A failed refresh counts as ended; `show` says why it
+    failed. Raise Unsupported on a Spark Connect client, because the server does the refreshes.
     """
     if not jvm_reader.available(spark):
         raise Unsupported("a Spark Connect client cannot see the refreshes of its server: look at SHOW INDEX")

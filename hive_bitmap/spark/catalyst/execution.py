@@ -63,7 +63,7 @@ _too_large: Cache[_Key, bool] = Cache("rows that were too large", lambda value: 
 
 
 def fetch_of(prepared: Prepared, pieces: Sequence[Piece], columns: Sequence[str], most: int) -> FetchPart | None:
-    """Return how this process will read the selected rows itself.
+    """Return how this process reads the selected rows.
 
     `pieces` are the blocks to read, by split, and `columns` the columns. A task may take at most `most` bytes. Return
     None if tasks of Spark have to read the rows.
@@ -83,7 +83,7 @@ def fetch_of(prepared: Prepared, pieces: Sequence[Piece], columns: Sequence[str]
 
 
 def rows(spark: SparkSession, fetch: FetchPart) -> pa.Table | None:
-    """Read the rows of a fetch in their order.
+    """Read the rows of a fetch, in the order of its tasks.
 
     The caller still has to apply the predicate. Return None if Spark has to read the rows: only Spark can read the
     current version of a file, a file is gone, a compared file has changed, or the rows exceed a bound of bytes or
@@ -138,11 +138,11 @@ def _no_rows(task: ReadTask) -> pa.Table:
 
 
 def number_of_rows(spark: SparkSession, decision: Counts) -> int | None:
-    """Return the number of rows of a count, before the plan is executed.
+    """Return the number of rows that a count finds, before the plan is executed.
 
-    Return None if counts by key are requested, or if Spark has to execute the aggregation. That is so if Spark has
-    listed files outside the local file system, because its listing may lack the tags of the files. `counts` then
-    requests the current status of the files, during the execution.
+    Return None if counts by key are requested, or if Spark has to execute the aggregation. Also return None if Spark
+    has listed files outside the local file system, because Spark's listing may lack the tags of these files. `counts`
+    then requests the current status of the files, during the execution.
     """
     if decision.prepared.reading is None or decision.request.grouping_sets != ((),) or decision.sums is not None:
         return None
@@ -159,7 +159,7 @@ def number_of_rows(spark: SparkSession, decision: Counts) -> int | None:
 def counts(spark: SparkSession, decision: Counts) -> tuple[tuple[pa.Table, ...], list[int]] | None:
     """Return the counts of each key set, and the files that Spark has to count.
 
-    The counts are those of the current files. The files that Spark has to count are given by their numbers in the
+    The counts are those of the current files. The files that Spark has to count are given as their positions in the
     scan's listing, in ascending order. Return None if Spark has to aggregate the whole table.
     """
     planned = None if decision.listing is None else decision.listing()

@@ -235,9 +235,9 @@ def _reports(session: SparkSession, reports: Sequence[dict[str, Any]]) -> list[D
 
 
 def explained(spark: SparkSession, text: str, args: Arguments = None) -> DataFrame | None:
-    """Return the result of `EXPLAIN [ANALYZE] [EXTENDED | ..] query`.
+    """Execute `EXPLAIN [ANALYZE] [EXTENDED | ..] query`.
 
-    The result is a single string. `args` are parameters of the query. Return None if the text is another statement. If
+    The result has a single string. `args` are parameters of the query. Return None if the text is another statement. If
     no table of the query has an index, a plain EXPLAIN returns Spark's own text.
     """
     match = _EXPLAIN.match(text)
@@ -321,7 +321,7 @@ def begins_query(text: str) -> bool:
 
 
 def require_query(text: str) -> None:
-    """Raise InvalidStatement for a text that may write."""
+    """Raise InvalidStatement for a text that is not a query, or that may write."""
     tokens = tokenize(text)
     first = tokens[0].key if tokens else ""
     hidden = first in ("WITH", "FROM") and tokens[-1].kind == "ambiguous"  # tokens end early, before an INSERT maybe
@@ -340,7 +340,7 @@ def _planned(frame: DataFrame, mode: str) -> tuple[tuple[Relation, ...], tuple[s
 
 
 def _hints(session: SparkSession, relations: Sequence[Relation], folders: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence on each table that a query reads without using its indexes.
+    """Yield a sentence on each table whose indexes a query does not use.
 
     There are two cases. The query may scan a table (one of `relations`) that was renamed, while its indexes still
     belong to its former name. Or the query may read the folder of an indexed table (one of `folders`) by its path.

@@ -88,7 +88,9 @@ def _to_drop(spark: SparkSession, statement: DropTable | DropDatabase) -> dict[s
 
 
 def _attach(spark: SparkSession, former: list[str], now: list[str]) -> None:
-    """Attach the indexes of a table that Spark has just renamed from `former` to `now`.
+    """Attach the indexes of a table that Spark has just renamed.
+
+    The table had the name `former`, and has the name `now`.
 
     Each name is a list of its parts.
     """

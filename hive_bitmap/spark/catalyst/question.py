@@ -38,9 +38,9 @@ _going_on = Lock()  # held by the only late plan that is continued
 class _Turn:
     """The state of a plan that may be late.
 
-    A plan is late if its query no longer waits for it. Only one late plan is continued at a time, the one that holds
-    the lock `_going_on` (see `Question.take_turn`). `taken` says whether this plan holds that lock. `looked_at` is
-    when this process last asked the JVM whether the plan is late, as a time of `time.monotonic`.
+    A plan is late if its query no longer waits for it. Only one late plan is continued at a time: the plan that holds
+    the lock `_going_on` (see `Question.take_turn`). `taken` says whether this plan holds that lock. `looked_at` is when
+    this process last asked the JVM whether the plan is late, as a time of `time.monotonic`.
     """
 
     looked_at: float = field(default_factory=time.monotonic)
@@ -50,11 +50,10 @@ class _Turn:
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A question of the JVM about one scan.
+    """A question of the JVM about one scan, and Python's questions back to the JVM.
 
-    This object also passes questions of Python back to the JVM. `jvm` is the Java object of the class `Question`.
-    `condition` and `listing` are the condition and the files of the scan. Both are None until they are known (`about`);
-    later, `listing` is None if Spark does not list the files.
+    `jvm` is the Java object of the class `Question`. `condition` and `listing` are the condition and the files of the
+    scan. Both are None until they are known (`about`); later, `listing` is None if Spark does not list the files.
     """
 
     spark: SparkSession
@@ -65,7 +64,7 @@ class Question:
     turn: _Turn = field(default_factory=_Turn, repr=False, compare=False)
 
     def summarized(self) -> Question:
-        """Return the question with the summary of the files that Spark reads, as `scan.listed`.
+        """Return the question with `scan.listed`: a summary of the files that Spark reads.
 
         If Spark has not listed the files yet, it lists them now.
         """
@@ -85,7 +84,7 @@ class Question:
         return replace(self, condition=condition, listing=listing)
 
     def cached_listing(self) -> ScanListing | None:
-        """Return the cached listing of the files, and mark it as used; None if it is not cached."""
+        """Return the cached listing of the files, or None; mark the listing as used."""
         return None if self.scan.listed is None else _listings.get(self.scan.listed.digest)
 
     def _listed(self) -> ScanListing:
@@ -94,14 +93,14 @@ class Question:
     def small_side(self, filter: int) -> Sequence[Any] | None:
         """Run the small side of a runtime filter.
 
-        `filter` is the number of the filter. Return the condition of the filter as a value parsed from JSON; None if
-        the small side has too many rows.
+        `filter` is the position of the filter in `scan.runtime_filters`. Return the condition of the filter as a value
+        parsed from JSON; None if the small side has too many rows.
         """
         tree = self.jvm.readFirst(self.scan.number, filter)
         return None if tree is None else json.loads(tree)
 
     def satisfying(self, leaf: SparkLeaf, column: Column, keys: pa.Array) -> pa.Array | None:
-        """Return the keys of a column for which a leaf is TRUE.
+        """Have Spark evaluate a leaf, and return the keys for which it is TRUE.
 
         Return None if Spark cannot evaluate the leaf.
         """
@@ -110,7 +109,7 @@ class Question:
         return satisfying_keys(self.spark, self.jvm, self.scan.number, self.condition, leaf, column, keys)
 
     def deleted(self, versions: Mapping[str, str]) -> Mapping[str, DeletedRows]:
-        """Return the deleted rows of files of the listing, by path.
+        """Return, by path, the deleted rows of files in the listing.
 
         `versions` has the version of each file's deletes; see `scan_listing.deleted_rows`.
         """
@@ -133,7 +132,7 @@ class Question:
                 self.turn.taken = _going_on.acquire(timeout=LONGEST_WAIT)
 
     def end(self) -> None:
-        """Let the next late plan continue, once the scan is decided on."""
+        """Let the next late plan continue, after the decision on the scan."""
         with self.turn.lock:
             if self.turn.taken:
                 self.turn.taken = False
@@ -142,8 +141,7 @@ class Question:
     def prepare(self, request: Request, resolved: ResolvedTable, earlier: Snapshot | None) -> Prepared:
         """Look up the indexes for a request, and make a plan.
 
-        `earlier` is a snapshot of the table, used again if it covers the needed indexes; None if there is no snapshot
-        yet.
+        `earlier` is an earlier snapshot of the table, or None. It is used again if it covers the needed indexes.
         """
         return prepare(self.spark, request, resolved, earlier)
 
@@ -151,7 +149,8 @@ class Question:
         """Return a DataFrame that reads the selected rows of a plan.
 
         With `pieces`, our tasks read the rows of these pieces. If `pieces` is None, Spark reads the splits of a SerDe
-        table that may have selected rows (`superset.split_rows`); if all splits may have some, the result is None.
+        table that may have selected rows (`superset.split_rows`); if all splits may have selected rows, the result is
+        None.
         """
         if pieces is None:
             return split_rows(self.spark, request, prepared)
