@@ -1,6 +1,6 @@
 """Keep errors that this package handles out of PySpark's log.
 
-PySpark logs errors of queries, with the JVM's stack trace, before it raises them.
+PySpark logs the errors of queries, with the JVM's stack trace, before it raises these errors.
 """
 
 from __future__ import annotations

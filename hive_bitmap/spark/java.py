@@ -1,4 +1,4 @@
-"""Check the Java that Spark starts, and pass options to it.
+"""Check the Java that Spark starts, and pass options to this Java.
 
 A Java that is too old would make Spark fail with a stack trace.
 """
@@ -61,8 +61,8 @@ def require() -> None:
 def started_with(*options: str) -> Iterator[None]:
     """Pass these options to a JVM that Spark starts inside the `with` block.
 
-    Options in the environment and in Spark's settings have precedence, because they come later: if an option has two
-    values, Java takes the last.
+    Options in the environment and in Spark's settings come later in the command line, and have precedence: if an option
+    has two values, Java takes the last value.
     """
     previous = os.environ.get(_OPTIONS)
     os.environ[_OPTIONS] = " ".join([*options, *([previous] if previous else [])])

@@ -36,7 +36,7 @@ _opening = Lock()
 
 
 def protocol_mismatch(question: Mapping[str, Any]) -> str | None:
-    """Say why this Python cannot answer a `Question`, and which jar to use.
+    """Return why this Python cannot answer a `Question`, and which jar to use.
 
     `question` is the question as JSON. Return None if this Python can answer.
     """
@@ -54,8 +54,8 @@ def bridge(spark: SparkSession) -> Any:
     """Return the `Bridge` of the session's JVM.
 
     The jar is added to driver and executors unless Spark has it already. If Spark was stopped and started again in the
-    JVM, the result is the object of the former SparkContext. A new object would be of a class that another class
-    loader has loaded, but py4j remembers methods by the name of their class only.
+    JVM, the result is the object of the former SparkContext. The class of a new object would come from another class
+    loader, but py4j remembers methods only by the name of their class.
     """
     context = spark.sparkContext
     gateway: Any = context._gateway
@@ -69,7 +69,7 @@ def bridge(spark: SparkSession) -> Any:
 
 
 def _class_for(spark: SparkSession, is_loaded: bool) -> Any:
-    """Return the class of the bridge, and add the jar to Spark if the class is missing.
+    """Return the class of the bridge, after adding the jar to Spark if necessary.
 
     If an earlier context has loaded the class (`is_loaded`), a missing jar is added for executors only, and the result
     is None.

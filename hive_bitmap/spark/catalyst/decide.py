@@ -168,7 +168,10 @@ class _AskedScan:
 
     @cached_property
     def counted_table(self) -> ResolvedTable:
-        """The resolved table, with each file's deleted rows, which a count must subtract."""
+        """The resolved table, with the version of each file's deletes.
+
+        A count must subtract the deleted rows.
+        """
         if self.listing is None or not self.listing.deletes:
             return self.resolved
         return replace(self.resolved, partitions=self.listing.countable)

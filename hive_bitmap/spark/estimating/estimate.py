@@ -1,8 +1,9 @@
 """Estimate an index by indexing a sample of blocks and scaling up the result.
 
-An index of adjacent equal keys is smaller than one of scattered keys. In the same block, one column may have adjacent
-keys and another one scattered keys, so each index has its own sample. The result is multiplied by the bytes of the key
-columns in all blocks, and divided by their bytes in the sampled blocks. The footers of the files have these numbers.
+An index of adjacent equal keys is smaller than an index of scattered keys. In the same block, one column may have
+adjacent keys and another column scattered keys, so each index has its own sample. The result is multiplied by the bytes
+of the key columns in all blocks, and divided by their bytes in the sampled blocks. The footers of the files have these
+numbers.
 
 A file that crashes the process that reads it is treated as a file without blocks, because a build leaves it out, too.
 """
@@ -67,8 +68,8 @@ TASK_BLOCKS = 8  # fewest sampled blocks of a task: fewer hardly show how often 
 def footers(spark: SparkSession, items: Sequence[FooterItem]) -> list[tuple[Longs, Longs]]:
     """Read the footers of files in tasks.
 
-    Return the result of `sampling.read_footer` for each item. A file that crashes the process that reads it has no
-    blocks.
+    Return the result of `sampling.read_footer` for each item. If a file crashes the process that reads it, the result
+    has no blocks.
     """
     results = in_surviving_tasks(spark, items, read_footer)
     return [
@@ -96,7 +97,7 @@ class Estimate(Report):
     `base_bytes` the size of all files of the table. `seconds` is the time that the tasks of a build would take.
     `usefulness` is a sentence on what an equality predicate would skip.
 
-    Six fields are shares, from 0 to 1, of the blocks or of the rows that have some key:
+    Six fields are shares, from 0 to 1, of the blocks or of the rows that have a key:
 
     * `share_of_blocks` and `share_of_rows`: an average key; 1 if no sampled block can be indexed
     * `blocks_of_values` and `rows_of_values`: the average over the requested `values` (see `estimate`); None if the
@@ -191,9 +192,9 @@ def estimate(
     the files of these blocks. Each index is estimated as if it were built alone; built together with large indexes, it
     may get more shards.
 
-    `values` maps a column name in lower case, or an expression as Spark resolves it, to some values, as text, that
-    queries compare it with. The shares of these values are estimated too, for an index of this key alone. Raise
-    NotFound, Unsupported or InvalidProperty as `build` does.
+    A key of `values` is a column name in lower case, or an expression as Spark resolves it. Its value has some texts
+    that queries compare the column or expression with. The shares of these texts are estimated too, for an index of
+    this key alone. Raise NotFound, Unsupported or InvalidProperty as `build` does.
     """
     if not 0 < sample <= 1:
         raise InvalidProperty(f"sample is {sample}, but must be a share of the blocks above 0 and at most 1")
@@ -224,9 +225,9 @@ def _computed_files(
     definitions: Sequence[Definition],
     blocks_of: Sequence[Sequence[Longs]],
 ) -> list[Source]:
-    """Return the files with sampled blocks of those indexes that have expressions as keys.
+    """Return the files with sampled blocks of indexes that have expressions as keys.
 
-    `blocks_of` has the sampled blocks of each index, for each task.
+    `blocks_of` has for each index a list: the sampled blocks of each task.
     """
     paths = {
         footers.paths[footers.file[block]]
@@ -309,9 +310,9 @@ def _read_footers(
 def _sampled_blocks(footers: _Footers, index: int, sample: float, cores: int) -> list[Longs]:
     """Choose the blocks to sample for an index, and divide them among tasks.
 
-    `index` is the number of the index, and `sample` the share of the blocks to choose. The result has an array for
-    each task: the numbers of its blocks in `footers`. There are as many tasks as keep the cores busy, and enough that
-    none reads more than a task of a build would.
+    `index` is the position of the index, and `sample` the share of the blocks to choose. The result has an array for
+    each task: the positions of its blocks in `footers`. There are enough tasks to keep the cores busy, and no task
+    reads more than a task of a build would.
     """
     chosen = choose_blocks(footers.rows, footers.size[index], sample)
     read = footers.bytes * len(chosen) / max(1, len(footers.rows))

@@ -92,7 +92,7 @@ class TableFolders:
 
 @dataclass(frozen=True)
 class Unindexed:
-    """The number, bytes and age of the base files that a query reads whole.
+    """The number, bytes and age of unindexed base files, which a query reads whole.
 
     `lag` is the age of the oldest file in seconds. It is None for an Iceberg table, because Iceberg does not record
     when files were written.
@@ -120,8 +120,8 @@ class Refresher:
         """Queue refreshes for a write, given as JSON of `Write.java`.
 
         Return the table's indexed columns as JSON, or `null` if they are unknown. A write to a path is assigned to the
-        followed table with that folder. Only tables of the session's database, and tables that this process has seen
-        before, are found.
+        followed table with that folder. The table is found if it is in the session's database, or if this process has
+        seen it before.
         """
         fields = json.loads(text)
         if "path" in fields:
@@ -134,9 +134,9 @@ class Refresher:
     def seen(self, spark: SparkSession, base: Table, indexes: Iterable[Index], results: LookupResults) -> str:
         """Queue refreshes for the unindexed files of a query.
 
-        Return a message about the files, or "" if there is nothing to say. An index that follows its table is
-        refreshed if a file is older than the index's interval. A newer file is usually from a write that has requested
-        a refresh already.
+        Return a message about the files, or "" if there is nothing to say. An index that follows its table is refreshed
+        if a file is older than the index's interval. A newer file usually comes from a write that has already requested
+        a refresh.
         """
         followers = following(indexes)
         whole_files = [file for file in results.whole_files if not _has_only_deletes(file)]
@@ -169,8 +169,8 @@ class Refresher:
     def _is_queued(self, request: RefreshRequest, lag: float | None) -> bool:
         """Queue a refresh, unless it is too early or already queued.
 
-        `lag` is the age of the oldest unindexed file in seconds; None if unknown. It is too early if `lag` is less
-        than the refresh interval. Return whether a refresh is pending or running.
+        `lag` is the age of the oldest unindexed file in seconds; None if it is unknown. A refresh is too early if `lag`
+        is less than the refresh interval. Return whether a refresh is pending or running.
         """
         late = lag is None or lag >= request.key.interval
         return self.queue.is_wanted(request.key) or (late and self.queue.want(request))
@@ -186,7 +186,10 @@ class Refresher:
         return "null"
 
     def _look_around(self, spark: SparkSession) -> None:
-        """Record the folders of the followed tables in the session's database, unless done recently."""
+        """Record the folders of the followed tables in the session's database.
+
+        Do nothing if this was done recently.
+        """
         database = spark.catalog.currentDatabase()
         with self._lock:
             if database in self._looked_at:
@@ -252,7 +255,7 @@ def _keys(base: Table, followers: Iterable[Index]) -> list[RefreshKey]:
 def _has_only_deletes(file: WholeFile) -> bool:
     """Return whether a file is read whole only for its deletes.
 
-    A query reads the file whole because some of its rows are deleted; the file itself is indexed.
+    Such a file is indexed, but a query reads it whole because some of its rows are deleted.
     """
     return file.status.etag == WITH_DELETES and file.freshness is Freshness.STALE
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def rename(spark: SparkSession, table: str, name: str, new_name: str) -> None:
-    """Rename an index and its index table to `new_name`.
+    """Rename an index to `new_name`, and its index table accordingly.
 
     If IN TABLE has set the name of the index table, only the index is renamed. Files stay in place, so that running
     queries can finish. Raise NotFound, AlreadyExists or InvalidProperty.
@@ -74,7 +74,7 @@ def extend(
     *,
     progress: Callable[[BuildProgress], None] | None = None,
 ) -> list[BuildReport]:
-    """Extend an index to the partitions that satisfy `where`, and build it there.
+    """Extend an index to the partitions that satisfy `where`, and index them.
 
     `where` is a condition on the partition columns. Raise NotFound, InvalidPredicate, BuildFailed, and Unsupported for
     an index that already covers all partitions.

@@ -130,7 +130,7 @@ def _may_stay(spark: SparkSession, base: Table, index: Index) -> bool:
 
 
 def _keep(spark: SparkSession, base: Table, index: Index, indexes: Sequence[Index], renamed: Definition) -> None:
-    """Give an index the new name of its table, and keep its folder.
+    """Give an index the new name of its table, and leave the index in its folder.
 
     `indexes` are all indexes of the table's old name. `renamed` is the definition of the index under the new name.
     Raise Unsupported if another index claims the folder, and AlreadyExists if the new name of the index table is
@@ -156,7 +156,7 @@ def _moved(
     """Return an index's definition with a new index table and folder.
 
     `renamed` is the definition of the index under the new name of the table. `existing` are the indexes that the table
-    has already under its new name. Raise AlreadyExists if the name of the index or of the new index table is taken.
+    already has under its new name. Raise AlreadyExists if the name of the index or of the new index table is taken.
     """
     former = index.definition
     definition = replace(renamed, index_table=index_table_name(base.database, base.name, former.name))

@@ -36,9 +36,9 @@ BY_TAKING_OVER = "if this metastore was moved, and is not a copy, run clean with
 
 @dataclass(frozen=True, kw_only=True)
 class Leftover:
-    """A folder that nothing references.
+    """A folder that a build left behind and no table references.
 
-    `bytes` is the size of the folder, `why` the reason why it was left behind. The folder is due for deletion in
+    `bytes` is the size of the folder; `why` says why the folder was left behind. The folder is due for deletion in
     `seconds` seconds; 0 means now. `kept` says why the folder is never deleted: nothing proves that it belongs to an
     index, it contains other files, or it cannot be read. `kept` is "" if the folder can be deleted.
     """
@@ -66,7 +66,7 @@ class _Root:
 class _Candidate:
     """A generation in the root of an index, and its state.
 
-    `reason_kept` says why the generation does not belong to that index; "" if it does.
+    `reason_kept` says why the generation does not belong to this index; "" if it does.
     """
 
     path: str
@@ -173,9 +173,9 @@ def _existing(
 ) -> tuple[list[_Root], list[Leftover]]:
     """Return the roots of indexes to search, and reports on the roots to leave alone.
 
-    Nothing may be deleted in the latter. `indexes` are the indexes to clean up. `trusted` are the definitions of all
-    trusted indexes: a root is left alone if another trusted index has the same root or id. With `take_over`, a root is
-    not left alone just because another metastore has marked it.
+    Nothing may be deleted in a root to leave alone. `indexes` are the indexes to clean up. `trusted` are the
+    definitions of all trusted indexes: a root is left alone if another trusted index has the same root or id. With
+    `take_over`, a root is not left alone just because another metastore has marked it.
     """
     usable, refused = [], []
     for index in indexes:
@@ -206,7 +206,7 @@ def _unread(definition: Definition, error: Exception) -> str:
 
 
 def _live(spark: SparkSession, tables: Sequence[Table], folders: Sequence[str]) -> set[str]:
-    """Return the folders that tables, trusted or not, and their partitions point at.
+    """Return the folders of tables, trusted or not, and of their partitions.
 
     `folders` are the roots of indexes. Partitions are read only for index tables, and for tables whose folder is in a
     root.
@@ -234,8 +234,8 @@ def _given_folder(location: str | None) -> str:
 def _unclaimed(spark: SparkSession, database: str, tables: Sequence[Table], given_folder: str) -> list[str]:
     """Return the folders that may belong to dropped indexes.
 
-    The candidates are the folders in the default folder for the index tables of `database`, and the given folder ("" if
-    none is given). Folders that overlap with the location of one of `tables` are left out.
+    The candidates are the folders in the default folder for the index tables of `database`, and `given_folder` ("" for
+    no folder). Folders that overlap with the location of one of `tables` are left out.
     """
     home = locations.default_folder(spark, database)
     folders = {f"{home}/{folder}" for folder in generation.subfolders(home)} | (
@@ -247,11 +247,11 @@ def _unclaimed(spark: SparkSession, database: str, tables: Sequence[Table], give
 
 
 def _only_begun(folders: Sequence[str], given_folder: str, grace_seconds: float, dry_run: bool) -> Iterator[Leftover]:
-    """Delete folders in which killed builds have left nothing but unfinished markers.
+    """Delete folders that contain only unfinished markers of killed builds.
 
-    A folder is deleted only if its markers are older than `grace_seconds`, and never with `dry_run`. Yield a report
-    for each folder with unfinished markers. A folder with a complete marker or with other content is left out. In the
-    given folder, however, other content does not matter: only the unfinished markers are deleted there.
+    A folder is deleted only if its markers are older than `grace_seconds`, and never with `dry_run`. Yield a report for
+    each folder with unfinished markers. A folder with a complete marker or with other content is left out. In
+    `given_folder`, however, other content does not matter: only the unfinished markers in it are deleted.
     """
     for folder in folders:
         files = roots.only_begun(folder, alone=folder != given_folder)
@@ -272,9 +272,9 @@ def _only_begun(folders: Sequence[str], given_folder: str, grace_seconds: float,
 class _Search:
     """Which dropped indexes to look for: the indexes of a database or of a table.
 
-    If `table` is None, these are the indexes that had their index table or their base table in `database`.
-    `given_folder` is the folder that the caller gives, or "". `taken_over` is the same folder if the caller takes it
-    over, otherwise "". `this_metastore` is the id of the metastore.
+    If `table` is None, the search looks for indexes that had their index table or their base table in `database`.
+    `given_folder` is the folder that the caller gives, or "". `taken_over` is `given_folder` if the caller takes the
+    folder over, otherwise "". `this_metastore` is the id of the metastore.
     """
 
     database: str
@@ -296,7 +296,7 @@ def _dropped(
     """Find the roots of dropped indexes among `folders`.
 
     Only indexes that `search` includes are looked for. Roots of existing (`trusted`) indexes are left out. Return the
-    roots that may be cleaned, and reports on the others, with the reason to keep them (see `_owner`).
+    roots that may be cleaned, and reports on all other roots, with the reason to keep the root (see `_owner`).
     """
     dropped, unproved = [], []
     for folder in folders:
@@ -313,9 +313,9 @@ def _dropped(
 
 
 def _index_databases(folders: Sequence[str], search: _Search) -> list[str]:
-    """Return the databases where the indexes in these folders have or had their index tables.
+    """Return the databases that have or had the index tables of these folders.
 
-    Only indexes that the search includes are considered. The database of the search is left out.
+    Only indexes in the folders that `search` includes are considered. The database of the search is left out.
     """
     owners = filter(None, (_owner(folder, search)[0] for folder in folders))
     databases = {definition.index_table_database for definition in owners if search.is_for(definition)}
@@ -323,10 +323,10 @@ def _index_databases(folders: Sequence[str], search: _Search) -> list[str]:
 
 
 def _owner(folder: str, search: _Search) -> tuple[Definition | None, str]:
-    """Return the index that the markers of a root name, and a reason to keep the root.
+    """Return the index that the markers in a folder name, and a reason to keep the folder.
 
-    The index is None if the folder is not a root. The reason says why the root may not belong to this metastore; "" if
-    it provably does.
+    The index is None if the folder is not a root. The reason says why the folder may not belong to this metastore; ""
+    if there is no such doubt.
     """
     try:
         owner = roots.owner(folder)
@@ -374,7 +374,7 @@ def _by_generations(folder: str) -> Definition | None:
 
 
 def _listed(root: _Root) -> list[_Candidate] | Leftover:
-    """Return the generations in a root, or a report if its store fails."""
+    """Return the generations in a root, or a report if the store of the root fails."""
     try:
         return _candidates(root)
     except (OSError, StoreError, Unsupported) as e:
@@ -445,7 +445,7 @@ def _deleted(candidates: Sequence[_Candidate], leftovers: Sequence[Leftover], th
 def _delete(folders: Sequence[str], root: _Root, this_metastore: str) -> Iterator[tuple[str, str]]:
     """Delete generations of one index, and folders that become empty.
 
-    Yield what stays, and why.
+    Yield a pair for each folder that stays: the folder, and the reason.
     """
     definition = root.definition
     try:
@@ -458,9 +458,9 @@ def _delete(folders: Sequence[str], root: _Root, this_metastore: str) -> Iterato
 def _empty(root: _Root, had_generations: bool, dry_run: bool, this_metastore: str) -> Iterator[Leftover]:
     """Remove the root of a dropped index if no generations are left.
 
-    `had_generations` says whether this run has found unused generations in the root, whose deletion is then reported
-    already: a report is yielded only if the root cannot be removed. Otherwise the removal of the root is reported, and
-    a root in which a build may still work is kept. With `dry_run`, nothing is removed.
+    `had_generations` says whether this run has found unused generations in the root. Their deletion is reported
+    already, so a report on the root is yielded only if the root cannot be removed. Otherwise the removal of the root is
+    reported, and a root in which a build may still work is kept. With `dry_run`, nothing is removed.
     """
     definition = root.definition
     owner = roots.owner(definition.root)

@@ -1,4 +1,4 @@
-"""Drop indexes, take partitions out of indexes with a WHERE, and drop tables together with their indexes."""
+"""Drop indexes, partitions of indexes, and tables together with their indexes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ log = logging.getLogger(__name__)
 
 
 def drop(spark: SparkSession, table: str, name: str, *, if_exists: bool = False, where: str | None = None) -> bool:
-    """Drop an index and delete its generations, but nothing else.
+    """Drop an index and delete its generations; delete nothing else.
 
     Return whether the index existed. With `where`, a condition on the partition columns, only the partitions that
     satisfy it are dropped from the index; if no covered partition remains, the index is dropped. The base table may
-    have been dropped before. Raise NotFound for an unknown table or index unless `if_exists`, and if the index covers
-    no partition that satisfies `where`. Raise Unsupported for `where` on an index without a WHERE, because it covers
-    all partitions.
+    have been dropped before. Raise NotFound for an unknown table or index, unless `if_exists`. Raise NotFound if the
+    index covers no partition that satisfies `where`. Raise Unsupported for `where` on an index without a WHERE, because
+    it covers all partitions.
     """
     metastore.split_name(spark, table)  # raises an error for a malformed name, also with `if_exists`
     try:
@@ -69,7 +69,7 @@ def drop_table(spark: SparkSession, table: str) -> None:
 def drop_after(spark: SparkSession, indexes: Iterable[IndexToDrop]) -> None:
     """Drop the indexes of tables that have just been dropped.
 
-    A failure is logged, with the remedy.
+    A failure is logged, with what to do.
     """
     for index in indexes:
         try:

@@ -60,10 +60,10 @@ class PartitionStatus:
     `fresh`, `stale`, `unindexed` and `gone` are numbers of base files: files that are unchanged since they were
     indexed, files that have changed since, files that are not in the index, and deleted files that are in the index.
     `built` is when the last build began, in seconds since 1970; None if the partition was not built. `unseen_since` is
-    the time of the oldest file change that is not in the index, in the same unit; None without such a change, or if
-    the log of the table does not record its time. `keys` is the number of distinct keys; None if it was not requested.
-    The next rebuild reads `to_read` files of `bytes_to_read` bytes; `why_read` has the number of these files for each
-    reason. Numbers of rows are None if only Spark may read the table.
+    the time of the oldest file change that is not in the index, in seconds since 1970; None without such a change, or
+    if the log of the table does not record the time. `keys` is the number of distinct keys; None if it was not
+    requested. The next rebuild reads `to_read` files of `bytes_to_read` bytes; `why_read` has the number of these files
+    for each reason. Numbers of rows are None if only Spark may read the table.
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (Field("partition", "partition", of="name"), *_STATUS_FIELDS)
@@ -89,7 +89,7 @@ class PartitionStatus:
 
 @dataclass(frozen=True)
 class IndexStatus(Report):
-    """The state of one index: its partitions, and sums over them.
+    """The state of one index: its partitions, and sums over all partitions.
 
     Partitions that its WHERE excludes are left out. `problem` says why queries cannot use the index or parts of it; ""
     if they can use all of it. `keys` is the number of distinct keys; None if it was not requested. `last_refresh` is
@@ -185,7 +185,7 @@ class IndexStatus(Report):
 
     @property
     def unseen_since(self) -> float | None:
-        """The time of the oldest change that is not in the index, in seconds since 1970; None without a change."""
+        """The time of the oldest unindexed change, in seconds since 1970; None without a change."""
         return min(
             (partition.unseen_since for partition in self.partitions if partition.unseen_since is not None),
             default=None,
@@ -193,7 +193,7 @@ class IndexStatus(Report):
 
     @property
     def lag(self) -> float:
-        """The age of the oldest change that is not in the index, in seconds; 0 without a change."""
+        """The age of the oldest unindexed change, in seconds; 0 without a change."""
         return 0.0 if self.unseen_since is None else max(time.time() - self.unseen_since, 0.0)
 
     @property
@@ -210,7 +210,7 @@ class IndexStatus(Report):
 
     @property
     def built(self) -> float | None:
-        """When the last build of any partition began, in seconds since 1970.
+        """The time when the last build of any partition began, in seconds since 1970.
 
         The time is None if no partition was built.
         """
@@ -296,7 +296,9 @@ def _manifest(folder: str) -> Manifest | None:
 
 
 def _problem(spark: SparkSession, index: Index, damaged: Sequence[str], covered_files: Covered) -> str:
-    """Return the first problem of an index's segments and slots, and the number of further ones.
+    """Describe the first problem of an index's segments and slots.
+
+    The text also has the number of further problems.
 
     `damaged` are the folders of unreadable segments, `covered_files` are the files in all other segments. Return ""
     without a problem.
@@ -342,8 +344,8 @@ def _problem_of(folder: str, covered_files: Covered) -> str:
 def _schemas(spark: SparkSession, base: Table | None) -> tuple[Collection[int] | None, int]:
     """Return the valid schemas of a table, and the checksum of its columns.
 
-    The schemas are `definition.valid_schemas`, where None means that all are valid. They are also None if the table
-    does not exist or cannot have indexes.
+    The schemas are `definition.valid_schemas`; None means that all schemas are valid. The schemas are also None if the
+    table does not exist or cannot have indexes.
     """
     if base is None:
         return None, 0
@@ -360,7 +362,7 @@ def _without_rows(status: PartitionStatus) -> PartitionStatus:
 
 
 def _sum(numbers: Sequence[int | None]) -> int | None:
-    """Return the sum of numbers; None if any of them is None."""
+    """Return the sum of numbers; None if any number is None."""
     present = [number for number in numbers if number is not None]
     return sum(present) if len(present) == len(numbers) else None
 
@@ -452,7 +454,7 @@ def _bytes_of_shards(covered: Covered) -> Longs:
 
 
 def _with_keys(spark: SparkSession, status: IndexStatus, index: Index) -> IndexStatus:
-    """Return a status with the numbers of distinct keys.
+    """Return a status with its numbers of distinct keys filled in.
 
     Spark counts the keys of `index` for each partition and for the whole index.
     """

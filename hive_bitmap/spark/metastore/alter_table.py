@@ -1,4 +1,7 @@
-"""Change tables in the metastore, by the implementation that serves the session."""
+"""Change tables in the metastore.
+
+Each function calls the `Metastore` implementation that serves the session.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def create(spark: SparkSession, table: Table) -> bool:
-    """Create an external table as `Metastore.create_table` does.
+    """Create an external table, by `Metastore.create_table`.
 
     Return False if the name is taken.
     """
@@ -50,7 +53,7 @@ def set_properties(
 ) -> None:
     """Set these table properties in one change.
 
-    Then unset the properties in `unset` that the table has.
+    Afterwards, unset the properties in `unset` that the table has.
     """
     metastore.of(spark).set_properties(spark, table, properties, unset)
 
@@ -66,7 +69,7 @@ def change(
     """Add and move partitions of a table, or move the table itself, in one batch.
 
     The arguments map the values of partitions to folders: `added` the partitions to add, `moved` the partitions to
-    move. Sessions that cannot move all partitions in one call move those in `vacated` first, to the folders given
-    there (`protocol.Changes`). Return whether this call has added all of the `added` partitions.
+    move. A session that cannot move all partitions in one call first moves the partitions in `vacated` to the folders
+    that `vacated` gives (`protocol.Changes`). Return whether this call has added all of the `added` partitions.
     """
     return metastore.of(spark).change(spark, table, Changes(added=added, vacated=vacated, moved=moved))

@@ -33,16 +33,16 @@ class Source:
 def sources(spark: SparkSession, base: Table) -> list[Source]:
     """Return the base files of each partition.
 
-    An unpartitioned table is one source with the values ().
+    The result for an unpartitioned table is one source with the values ().
     """
     return list_files(base, partitions(spark, base))
 
 
 def partitions(spark: SparkSession, base: Table, values: Sequence[Values] | None = None) -> list[Partition]:
-    """Return the partitions of a table; with `values`, only those with these values.
+    """Return the partitions of a table, or only the partitions with these `values`.
 
-    An unpartitioned table, or a lake table, is one partition with the values (). Raises Unsupported for a partition
-    whose read properties differ from those of its table.
+    The result for an unpartitioned table or a lake table is one partition with the values (). Raises Unsupported for a
+    partition whose read properties differ from those of its table.
     """
     if base.lake is not None:
         live_files = iceberg_log.live_files if base.lake.kind == ICEBERG else delta_log.live_files
@@ -126,9 +126,10 @@ def matching(base: Table, spec: Spec | None, partitions_of_table: Sequence[Value
 
 
 def matching_any(base: Table, specs: Sequence[Spec], partitions_of_table: Sequence[Values]) -> list[Values]:
-    """Return the partitions that match at least one of `specs`; the result may be empty.
+    """Return the partitions that match at least one of `specs`.
 
-    `partitions_of_table` are the values of all partitions. Raises NotFound if a spec names an unknown partition column.
+    The result may be empty. `partitions_of_table` are the values of all partitions. Raises NotFound if a spec names an
+    unknown partition column.
     """
     # by the positions of the columns that a spec names: the combinations of values that specs ask for
     wanted_values: dict[tuple[int, ...], set[Values]] = defaultdict(set)

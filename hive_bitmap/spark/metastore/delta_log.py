@@ -92,7 +92,7 @@ def _file(root: str, path: str, size: int, modified: int) -> FileStatus:
 
 
 def _files_of_log(spark: SparkSession, table: Table) -> Any:
-    """Return Delta's `TahoeLogFileIndex` of a table, which lists the table's current files.
+    """Return the `TahoeLogFileIndex` by which Delta lists a table's current files.
 
     Queries of the session use the same object. Raises Unsupported if the table's relation has no such object.
     """

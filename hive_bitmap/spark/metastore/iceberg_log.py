@@ -1,7 +1,7 @@
 """Read the columns and current files of an Iceberg table.
 
-They are read by the Iceberg library of a classic session, through the public API of Iceberg's `Table` (version 1.12).
-A table cannot be indexed if Spark reads it by another relation than Iceberg's own.
+The Iceberg library of a classic session reads columns and files, through the public API of Iceberg's `Table` (version
+1.12). A table cannot be indexed if Spark reads it by another relation than Iceberg's own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ NAME = re.compile(
 
 
 def is_catalog(spark: SparkSession, name: str) -> bool:
-    """Return whether a catalog other than the session catalog is an Iceberg catalog."""
+    """Return whether a catalog is an Iceberg catalog.
+
+    `name` must not be the name of the session catalog.
+    """
     return spark.conf.get(f"spark.sql.catalog.{name}", None) in CATALOGS
 
 
@@ -80,7 +83,7 @@ def table_of_catalog(spark: SparkSession, catalog: str, database: str, name: str
 def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
     """Return the current files of an Iceberg table, sorted by path.
 
-    Raise Unsupported if they cannot be listed.
+    Raise Unsupported if the files cannot be listed.
     """
     name = in_spark(table.database, table.name, catalog=table.catalog)
     try:
@@ -101,7 +104,7 @@ def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
 
 
 def removed_files(spark: SparkSession, table: Table, since: float) -> frozenset[str]:
-    """Return the paths of the files that snapshots have removed since a time.
+    """Return the paths of the files that snapshots of a table have removed since a time.
 
     `since` is in seconds since 1970. Only snapshots that still exist are considered. A rollback removes no file.
     Raises Unsupported if the table's metadata cannot be read.

@@ -1,4 +1,4 @@
-"""Return an id of a metastore, which tells it apart from other metastores.
+"""Identify a metastore, to tell it apart from other metastores.
 
 The marker of an index root has the id of its metastore, because several metastores may use one folder.
 """
@@ -39,7 +39,7 @@ def metastore_id(spark: SparkSession) -> str:
 
 
 def _configured(spark: SparkSession) -> dict[str, str]:
-    """Return the settings that name the metastore, and the working folder of the JVM."""
+    """Return the settings that name the metastore, and the JVM's working folder."""
     if jvm_reader.available(spark):
         configuration = jvm_settings.of_metastore(spark, (URIS, DATABASE))
         return (
@@ -54,9 +54,9 @@ def _configured(spark: SparkSession) -> dict[str, str]:
 def _of_servers(uris: str) -> list[str]:
     """Return the addresses of metastore servers.
 
-    `uris` are the servers, separated by commas. The first item is a text of all addresses together; each address
-    follows. Two clients of one metastore may name different servers, but still have an address in common. An address
-    on this machine includes the name of the machine.
+    `uris` are the servers, separated by commas. The first item of the result is a text of all addresses together; the
+    other items are the single addresses. Two clients of one metastore may name different servers, but still have an
+    address in common. An address on this machine includes the name of the machine.
     """
     servers = sorted({_with_host(uri.strip().lower()) for uri in uris.split(",") if uri.strip()})
     return list(dict.fromkeys([",".join(servers), *servers])) if servers else []

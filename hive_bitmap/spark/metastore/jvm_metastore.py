@@ -1,8 +1,8 @@
 """Read and change the metastore through the catalog of a classic session.
 
 One call reads or changes many tables or partitions; one JSON text transfers all their values. Tables are created,
-dropped, renamed and given properties by the SQL of `SqlMetastore`, as by other programs, so that Spark's authorizers
-and listeners see it.
+dropped, renamed and given properties by the SQL of `SqlMetastore`, so that Spark's authorizers and listeners see these
+changes like the changes of other programs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class JvmMetastore(SqlMetastore):
         return jvm_reader.available(spark)
 
     def describe(self, spark: SparkSession, database: str, names: Sequence[str], view: str) -> list[Table]:
-        """Describe tables in one call, as `protocol.Metastore` says.
+        """Describe tables in one call (see `Metastore.describe`).
 
         `view` is the name of a temporary view that would hide the first table; "" if no view can hide it. The call
         fails if Spark does not support the kind of one of the tables; then each table is described by a separate call.
@@ -84,7 +84,7 @@ class JvmMetastore(SqlMetastore):
             return super().create_table(spark, table)
 
     def _add(self, spark: SparkSession, verbatim: SparkSession, table: Table, new: Mapping[Values, str]) -> bool:
-        """Add partitions without a statement; return whether all of them were new.
+        """Add partitions without a statement; return whether all partitions were new.
 
         `new` has the folder of each partition. The session `verbatim` is not needed, because no statement is run.
         """
@@ -145,9 +145,9 @@ class JvmMetastore(SqlMetastore):
     def refresh_files(self, spark: SparkSession, table: Table) -> None:
         """Make the session list the files of a table again.
 
-        All DataFrames of the table share one listing. A table that Spark reads by a SerDe has none, because its files
-        are listed for each query. If another session has altered or recreated the table, this session still has the
-        old schema, which does not fit the files. Then the schema is read again, too.
+        All DataFrames of the table share one listing. A table that Spark reads by a SerDe has no listing, because its
+        files are listed for each query. If another session has altered or recreated the table, this session still has
+        the old schema, which does not fit the files. Then the schema is read again, too.
         """
         leaves: Any = spark.table(table.spark_name)._jdf.queryExecution().analyzed().collectLeaves()
         relation = leaves.head()
@@ -174,7 +174,7 @@ class JvmMetastore(SqlMetastore):
         return spark.sparkContext.defaultParallelism
 
     def current_user(self, spark: SparkSession) -> str:
-        """Return the user of the session, as `current_user()` of Spark's SQL does."""
+        """Return the user of the session: the value of `current_user()` in Spark's SQL."""
         return str(bridge(spark).jvm.org.apache.spark.sql.catalyst.CurrentUserContext.getCurrentUser())
 
     def has_foreign_rules(self, spark: SparkSession) -> bool:
@@ -183,7 +183,7 @@ class JvmMetastore(SqlMetastore):
 
 @contextmanager
 def owned_by(spark: SparkSession, owner: str) -> Iterator[None]:
-    """Inside the `with` block, make `owner` the owner of the tables that this thread creates.
+    """Make `owner` the owner of the tables that this thread creates in the `with` block.
 
     The tables belong to the user of the session instead if `owner` is "", or if the Python thread has no thread of its
     own in the JVM (Spark Connect, or PYSPARK_PIN_THREAD=false).
@@ -242,7 +242,7 @@ def _metastore_errors() -> Iterator[None]:
 
 
 def _partitions(spark: SparkSession, table: Table, wanted: Sequence[Values] | None = None) -> list[dict[str, Any]]:
-    """Return the fields of all partitions, or of those with the values `wanted`."""
+    """Return the fields of all partitions, or of the partitions with the values `wanted`."""
     jvm = bridge(spark)
     partitions: list[dict[str, Any]] = []
     if wanted is None:
@@ -273,5 +273,5 @@ def _identifier(spark: SparkSession, table: Table) -> Any:
 
 
 def _identity(table: Any) -> tuple[int, str, str]:
-    """Return values of a table that change when the table is altered or recreated."""
+    """Return a value that changes when the table is altered or recreated."""
     return table.createTime(), table.storage().locationUri().toString(), table.schema().catalogString().lower()

@@ -1,8 +1,8 @@
 """Read values from a classic session's JVM through py4j.
 
-A value is transferred as JSON text, written by Spark's Jackson library. The text takes a call for each 8,000
-characters, where the value would take a call for each field. All functions but `available` need a session that is
-`available`.
+A value is transferred as JSON text, written by Spark's Jackson library. The text takes one call for each 8,000
+characters; without the text, there would be one call for each field. All functions but `available` need a session that
+is `available`.
 """
 
 from __future__ import annotations
@@ -101,7 +101,10 @@ class Bridge:
 
     @cached_property
     def time_zone(self) -> str:
-        """The default time zone of the JVM, in which Spark interprets the local timestamps of ORC files."""
+        """The JVM's default time zone.
+
+        Spark reads the local timestamps of ORC files in this time zone.
+        """
         return str(self.jvm.java.util.TimeZone.getDefault().getID())
 
     @cached_property
@@ -148,7 +151,7 @@ def _catalog(identifier: Mapping[str, Any]) -> str:
 
 
 def table_from(info: Mapping[str, Any]) -> Table:
-    """Return a table, given the fields of a `CatalogTable`."""
+    """Convert the fields of a `CatalogTable` to a table."""
     storage = info["storage"]
     partition_names = [name.lower() for name in info["partitionColumnNames"]]
     columns = columns_of(info["schema"])

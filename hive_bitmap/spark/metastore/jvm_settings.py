@@ -1,7 +1,7 @@
-"""Read the settings of a classic session through py4j, and enforce those of its server.
+"""Read the settings of a classic session through py4j, and enforce its server's settings.
 
-These are settings of Spark and of Hadoop. The server is the Spark application that runs the sessions. Its settings in
-NAMES decide who is trusted and who reads files, so a session cannot undo them. They are in the configuration of the
+The settings are those of Spark and of Hadoop. The server is the Spark application that runs the sessions. Its settings
+in NAMES decide who is trusted and who reads files, so a session cannot undo them. They are in the configuration of the
 server's SparkContext, with or without the prefix `spark.`. All functions but `items`, `enforced` and `with_startup`
 need a session for which `jvm_reader.available` is true.
 """
@@ -76,7 +76,7 @@ def of_map(spark: SparkSession, scala_map: Any) -> dict[str, str]:
 
 
 def _of_readers(spark: SparkSession) -> dict[str, str]:
-    """Return the settings in OF_READERS that a program or a site file of Hadoop has set."""
+    """Return the settings in OF_READERS that a program or Hadoop's site file has set."""
     conf = cast(Any, spark.sparkContext)._jsc.hadoopConfiguration()
     values = {name: conf.get(name) for name in OF_READERS}
     sources = {name: conf.getPropertySources(name) for name, value in values.items() if value is not None}
@@ -111,16 +111,17 @@ def of_application(spark: SparkSession) -> None:
 
 
 def has_own_python(spark: SparkSession) -> bool:
-    """Return whether a session's tasks use another Python than the tasks of its application."""
+    """Return whether a session's tasks use another Python than its application's tasks."""
     name = WORKER_PYTHON
     return bool(spark.conf.get(name, None) != cast(Any, spark.sparkContext)._conf.get(name))
 
 
 def with_startup(settings: Mapping[str, str]) -> dict[str, str]:
-    """Add settings of this package that were set with the prefix `spark.` at startup.
+    """Add settings of this package that were set at startup with the prefix `spark.`.
 
     When Spark starts, it ignores all settings without this prefix, so users add it. The result has all `settings`, and
-    the prefixed ones also without the prefix. A setting that is given without the prefix as well keeps that value.
+    prefixed settings of this package also without the prefix. If a setting is also given without the prefix, the value
+    given without the prefix stays.
 
     >>> with_startup({"spark.hive_bitmap.strategy": "rows"})["hive_bitmap.strategy"]
     'rows'
@@ -131,7 +132,7 @@ def with_startup(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def of_metastore(spark: SparkSession, names: Sequence[str]) -> dict[str, str]:
-    """Return the settings `names` of the metastore's client, and `user.dir` of the JVM.
+    """Return the settings `names` of the metastore's client, and the JVM's `user.dir`.
 
     Without a Hive metastore the result is empty: Spark's catalog is then in memory.
     """
@@ -147,7 +148,9 @@ def of_metastore(spark: SparkSession, names: Sequence[str]) -> dict[str, str]:
 
 
 def of_stores(spark: SparkSession, prefixes: Sequence[str]) -> dict[str, str]:
-    """Return the session's Hadoop settings with these prefixes, and the secrets in credential files.
+    """Return the session's Hadoop settings with these prefixes, and its secrets.
+
+    The secrets are those in Hadoop's credential files.
 
     The result also has the name of the Hadoop user, as a setting of this package (HDFS_USER). Raises StoreError if a
     credential file cannot be read.

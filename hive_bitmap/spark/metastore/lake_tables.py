@@ -53,7 +53,7 @@ class Facts:
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Facts:
-        """Return the facts in a JSON object of the JVM (`DeltaFiles.java`)."""
+        """Parse the facts in a JSON object of the JVM (`DeltaFiles.java`)."""
         return cls(
             schema=fields["schema"],
             partitioned_by=tuple(fields["partitioned_by"]),
@@ -80,7 +80,7 @@ class IcebergFacts:
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> IcebergFacts:
-        """Return the facts in a JSON object of the JVM (`IcebergTables.java`)."""
+        """Parse the facts in a JSON object of the JVM (`IcebergTables.java`)."""
         return cls(
             schema=fields["schema"],
             specs=tuple(fields["specs"]),
@@ -114,7 +114,7 @@ def is_iceberg(table: Table) -> bool:
 
 
 def by_iceberg_facts(table: Table, facts: IcebergFacts) -> Table:
-    """Return an Iceberg table with the columns that `facts` declare, and their field ids in files."""
+    """Return an Iceberg table with the columns and field ids that `facts` declare."""
     fields = {field["name"]: field for field in json.loads(facts.schema)["fields"]}
     identity = {
         field["source-id"]
@@ -162,9 +162,9 @@ def by_facts(table: Table, facts: Facts) -> Table:
 
 
 def unreadable(table: Table, kind: str, error: Exception) -> Table:
-    """Return a table of this kind, marked as having a log that cannot be read.
+    """Return a lake table that is marked as unreadable.
 
-    `kind` is the name of the table format, and `error` says why the log cannot be read.
+    `kind` is the name of its format, and `error` says why its log cannot be read.
     """
     return replace(table, lake=Lake(kind, problem=f"its log cannot be read: {sentence(error)}"))
 
@@ -176,7 +176,7 @@ def sentence(error: Exception) -> str:
 
 
 def _mapped(column: Column, metadata: Mapping[str, Any], mapping: str) -> Column | None:
-    """Return a column with its name in files, or None if that name is uncertain.
+    """Return a column with its name in files; None if this name is uncertain.
 
     `metadata` is the metadata of the column in Delta's schema, and `mapping` the column mapping mode of the table.
     """

@@ -37,7 +37,9 @@ SESSION_VIEWS = "session"  # Spark 4.2 and later use this name in place of a dat
 
 
 def split_name(spark: SparkSession, name: str) -> tuple[str, str, str]:
-    """Split `t`, `db.t` or `catalog.db.t` into the (catalog, database, table) that `spark.table` reads.
+    """Split a table's name into (catalog, database, table).
+
+    The name has the form `t`, `db.t` or `catalog.db.t`, and the parts are those of the table that `spark.table` reads.
 
     The catalog is "" for the session catalog. Raises Unsupported if the table is in another catalog that is not one of
     Iceberg's.
@@ -65,7 +67,10 @@ def is_indexed_catalog(spark: SparkSession, name: str) -> bool:
 
 
 def hive_problem(spark: SparkSession) -> str:
-    """Say that the session has no Hive metastore, and what to do; return "" if it has one."""
+    """Return a message if the session has no Hive metastore; "" if it has one.
+
+    The message also says what to do.
+    """
     implementation = spark.conf.get(CATALOG_IMPLEMENTATION, "in-memory")
     if implementation == "hive":
         return ""
@@ -78,7 +83,7 @@ def hive_problem(spark: SparkSession) -> str:
 def require_hive(spark: SparkSession) -> None:
     """Raise Unsupported if the session has no Hive metastore.
 
-    In such a session, indexes would end with the session, but their files would stay.
+    Without a Hive metastore, indexes would end with the session, but their files would stay.
     """
     if problem := hive_problem(spark):
         raise Unsupported(problem)
@@ -134,7 +139,7 @@ def database_folder(spark: SparkSession, database: str) -> str:
 
 
 def describe(spark: SparkSession, name: str) -> Table:
-    """Return the table of that name as the session resolves it.
+    """Return the table that a name means in the session.
 
     Raise NotFound if there is no such table; the message lists the existing tables.
     """
@@ -190,7 +195,7 @@ def _describe_elsewhere(spark: SparkSession, catalog: str, database: str, table:
 
 
 def describe_many(spark: SparkSession, database: str, names: Sequence[str]) -> list[Table]:
-    """Return the tables of these names that exist.
+    """Return the existing tables among these names.
 
     If the session can describe many tables in one call, one call describes all of them.
     """
@@ -198,7 +203,7 @@ def describe_many(spark: SparkSession, database: str, names: Sequence[str]) -> l
 
 
 def _view(name: str) -> str:
-    """Return the name of a temporary view that Spark would read instead of the table `name`.
+    """Return the name of a temporary view that would hide the table `name`.
 
     Return "" if no temporary view can have this name.
     """
@@ -207,14 +212,15 @@ def _view(name: str) -> str:
 
 
 def names_like(spark: SparkSession, database: str, pattern: str) -> list[str]:
-    """Return the names of tables that match a pattern, in which `*` matches any text."""
+    """Return the names of tables that match a pattern; `*` matches any text."""
     return _with_stores(spark).names_like(spark, database, pattern)
 
 
 def partitions(spark: SparkSession, table: Table, values: Sequence[Values] | None = None) -> list[Partition]:
     """Return the partitions of a partitioned table, in the order of the metastore.
 
-    With `values`, return the partitions with these values, where they exist: for a few of many, this is faster.
+    With `values`, return only the existing partitions with these values. This is faster if the table has many other
+    partitions.
     """
     return _with_stores(spark).partitions(spark, table, values)
 
@@ -226,9 +232,9 @@ def table_of(spark: SparkSession, described: Any) -> Table:
 
 
 def _with_stores(spark: SparkSession) -> Metastore:
-    """Return the metastore of a session, and use the session's store settings from now on.
+    """Return a session's metastore, and use the session's store settings from now on.
 
-    Callers then read the files of the tables that they have looked up.
+    The store settings are needed because callers read the files of the tables that they look up.
     """
     session_settings.use_stores(spark)
     return of(spark)

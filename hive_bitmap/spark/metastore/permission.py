@@ -3,7 +3,7 @@
 Code that reads files without Spark's plans must check this first: builds, `estimate`, `verify` and the Python
 functions. Authorizers, such as Ranger's for Spark, are rules of Spark's analyzer and optimizer. Such a rule refuses a
 plan, or puts a row filter or masks above the scan of a table. The check has Spark optimize the table's scan, and
-requires that the result is a mere scan. Whether other programs have added rules is determined once per session; if
+requires that the result is only a scan. Whether other programs have added rules is determined once per session; if
 there are none, the check is skipped.
 
 `metastore/jvm_settings` enforces the settings of a server that its sessions must not undo. docs/guide/security.md
@@ -108,9 +108,9 @@ def _is_column(expression: Any) -> bool:
 
 
 def _node_above_scan_by_text(frame: DataFrame) -> str:
-    """Return the same as `_node_above_scan`, from the text of a plan.
+    """Return which node of a plan may hide or change scanned rows, from the plan's text.
 
-    A Spark Connect client sees only the text.
+    A Spark Connect client sees only the text. The result is that of `added_in`.
     """
     text: Any = frame._explain_string(extended=True)  # type: ignore[operator]
     return added_in(text.partition("== Optimized Logical Plan ==\n")[2].partition("\n\n")[0])
@@ -119,8 +119,9 @@ def _node_above_scan_by_text(frame: DataFrame) -> str:
 def added_in(plan: str) -> str:
     r"""Return which node in the text of a plan may hide or change scanned rows.
 
-    The result is as in `_node_above_scan`, but "nothing that is shown" for an empty text. A projection that the text
-    shows only in part counts as "an expression".
+    The result describes the first harmful node: "an expression" for a projection that computes columns or that the text
+    shows only in part, "nothing that is shown" for an empty text, else the node's name. Return "" if all nodes are
+    harmless.
 
     >>> added_in("Project [k#1]\n+- Relation spark_catalog.default.t[k#1,s#2] parquet")
     ''

@@ -66,7 +66,7 @@ class Metastore(Protocol):
         """Return the folder of a database, as a URI."""
 
     def describe(self, spark: SparkSession, database: str, names: Sequence[str], view: str) -> list[Table]:
-        """Return those tables among `names` that exist in a database.
+        """Return the tables among `names` that exist in a database.
 
         `view` is the name of a temporary view that would hide the first of `names`; "" if no view can hide it. If this
         view exists, only the view is returned. Left out are tables of a kind that Spark does not support, such as the
@@ -82,21 +82,23 @@ class Metastore(Protocol):
     def partitions(self, spark: SparkSession, table: Table, values: Sequence[Values] | None = None) -> list[Partition]:
         """Return the partitions of a partitioned table, in the order of the metastore.
 
-        With `values`, return the partitions with these values, where they exist: for a few of many, this is faster.
+        With `values`, return only the existing partitions with these values. This is faster if the table has many other
+        partitions.
         """
 
     def create_table(self, spark: SparkSession, table: Table) -> bool:
         """Create an external table; return False if a table or view of that name exists.
 
         The table gets the columns, location and properties of `table`. Its comment is the value of the property
-        `comment`. It belongs to the `owner` of `table`, or to the session's user if the owner is "" or the session
-        cannot choose one.
+        `comment`. It belongs to the `owner` of `table`, or to the session's user if `owner` is "" or the session cannot
+        choose an owner.
         """
 
     def drop_table(self, spark: SparkSession, name: str, *, if_exists: bool, purge: bool) -> None:
         """Drop a table, given by its name in Spark's SQL.
 
-        The files of an external table stay. `if_exists` and `purge` are as IF EXISTS and PURGE of Spark's DROP TABLE.
+        The files of an external table stay. `if_exists` and `purge` stand for IF EXISTS and PURGE in Spark's DROP
+        TABLE.
         """
 
     def drop_database(self, spark: SparkSession, database: str, *, if_exists: bool) -> None:
@@ -120,8 +122,8 @@ class Metastore(Protocol):
     def change(self, spark: SparkSession, table: Table, changes: Changes) -> bool:
         """Apply a batch of changes.
 
-        Return whether this call has added all of the `added` partitions; a partition that exists already is left as it
-        is. Partitions are moved in one change of the metastore if the session can do that. Moved partitions lose their
+        Return whether this call has added all of the `added` partitions; an existing partition is not changed.
+        Partitions are moved in one change of the metastore if the session can do that. Moved partitions lose their
         statistics. Afterwards the session lists the table's files again.
         """
 

@@ -1,4 +1,4 @@
-"""Read the settings of a session and of its stores, and change some settings temporarily.
+"""Read the settings of a session and its stores; change some settings temporarily.
 
 The store settings are the session's own settings, and its Hadoop configuration if py4j can reach the JVM.
 """
@@ -31,7 +31,10 @@ _options: TtlCache[str, Options] = TtlCache(most=1)
 
 @dataclass
 class _Changed:
-    """The former values of a session's changed settings, and the number of open `with` blocks that need the changes."""
+    """The former values of a session's changed settings.
+
+    `blocks` counts the open `with` blocks that need the changes.
+    """
 
     before: dict[str, str | None]
     blocks: int = 0
@@ -107,7 +110,7 @@ def use_stores(spark: SparkSession) -> None:
 def store_options(spark: SparkSession) -> Options:
     """Return the store settings of this session.
 
-    Raise StoreError if its credential files cannot be read.
+    Raise StoreError if the credential files of the session cannot be read.
     """
     cached = _options.get(spark, "", CACHE_SECONDS)
     if cached is None:

@@ -112,7 +112,7 @@ class SqlMetastore:
         return are_new
 
     def _add(self, spark: SparkSession, verbatim: SparkSession, table: Table, new: Mapping[Values, str]) -> bool:
-        """Add partitions that do not exist yet; return whether none existed.
+        """Add the partitions that do not exist yet; return whether all partitions were new.
 
         `new` has the folder of each partition. `verbatim` is a session that takes partition values verbatim.
         """

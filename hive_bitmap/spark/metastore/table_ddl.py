@@ -1,4 +1,7 @@
-"""The text of Spark's SQL statements that change tables. No session is needed."""
+"""Write Spark's SQL statements that change tables.
+
+No session is needed.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,9 @@ OWN_STATEMENT = "/* hive_bitmap */"  # marks a DROP of this package, with which 
 
 
 def creating(table: Table) -> str:
-    """Return the statement that creates an external Parquet table, as `Metastore.create_table` says.
+    """Return the statement that creates an external Parquet table.
+
+    `Metastore.create_table` describes the table.
 
     For a table whose provider is `hive`, the statement also runs in Hive.
     """
@@ -73,7 +78,7 @@ def moving(table: Table, folders: Mapping[Values, str]) -> Iterator[str]:
 
 
 def adding(table: Table, new: Mapping[Values, str], *, if_not_exists: bool = False) -> str:
-    """Return the statement that adds partitions.
+    """Return the statement that adds partitions to a table.
 
     `new` has the folder of each partition.
     """
