@@ -33,7 +33,7 @@ atexit.register(_copies.close)
 
 
 def require(needed: tuple[str, ...] = DRIVER) -> None:
-    """Raise MissingPackage unless these packages are installed, in the required versions."""
+    """Raise MissingPackage unless these packages are installed in the required versions."""
     _require_installed(needed, "")
 
 
@@ -59,7 +59,7 @@ def require_connect() -> None:
 
 
 def for_tasks(run: Callable[..., Iterator[Any]], /, **arguments: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return `run` with these arguments as a function for `mapInArrow`.
+    """Bind `arguments` to `run`, and return the result as a function for `mapInArrow`.
 
     The function checks the executor's packages first. `run` is pickled by name, so unpickling it fails with a
     traceback if the executor lacks hive_bitmap or a package. The nested function `checked` is pickled by value, so it
@@ -91,7 +91,7 @@ def for_tasks(run: Callable[..., Iterator[Any]], /, **arguments: Any) -> Callabl
 
 
 def require_in_task() -> None:
-    """Raise MissingPackage unless the Python worker of an executor has the packages of tasks."""
+    """Raise MissingPackage unless this Python worker has the packages of tasks."""
     _require_installed(TASK, f"an executor on {socket.gethostname()}: ")
 
 
@@ -120,7 +120,7 @@ def _require_installed(needed: tuple[str, ...], where: str) -> None:
 def _declared(needed: Sequence[str]) -> list[Requirement]:
     """Return these packages with the versions that hive_bitmap requires.
 
-    If hive_bitmap was sent as a zip, its requirements are unknown, and any version will do.
+    If hive_bitmap was sent as a zip, its requirements are unknown, and any version is accepted.
     """
     from packaging.requirements import Requirement
 
@@ -137,7 +137,7 @@ def _declared(needed: Sequence[str]) -> list[Requirement]:
 
 
 def _problem(requirement: Requirement) -> str:
-    """Describe the problem of a required package; "" if the package is installed as required.
+    """Describe the problem of a required package; "" if there is none.
 
     >>> from packaging.requirements import Requirement
     >>> _problem(Requirement("numpy>=2")), _problem(Requirement("numpy>=1000"))[:6]

@@ -85,7 +85,7 @@ def default_warehouse() -> str | None:
 def _embedded(warehouse: Path) -> dict[str, str]:
     """Return the settings of a local session.
 
-    Its metastore is in a hidden folder, which cannot be the folder of a table.
+    The metastore of the session is in a hidden folder, which cannot be the folder of a table.
     """
     metastore = warehouse / ".metastore"
     if warehouse.exists() and not warehouse.is_dir():
@@ -133,7 +133,10 @@ def _configured() -> dict[str, str]:
 
 
 def _named_metastores() -> Iterator[str]:
-    """Yield the metastores that hive-site.xml and spark-defaults.conf in Spark's and Hive's folders name."""
+    """Yield the metastores that configuration files name.
+
+    The files are hive-site.xml and spark-defaults.conf in the folders of Spark and Hive.
+    """
     folders = [os.environ.get(name) for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "HIVE_CONF_DIR")]
     if "SPARK_HOME" in os.environ:
         folders.append(os.path.join(os.environ["SPARK_HOME"], "conf"))
@@ -143,7 +146,10 @@ def _named_metastores() -> Iterator[str]:
 
 
 def _hive_site(path: Path) -> dict[str, str]:
-    """Return the properties of a Hadoop configuration file. A missing file has none."""
+    """Return the properties of a Hadoop configuration file.
+
+    The result is empty for a missing file.
+    """
     if not path.is_file():
         return {}
     try:
@@ -159,8 +165,8 @@ def _hive_site(path: Path) -> dict[str, str]:
 def _spark_defaults(path: Path) -> dict[str, str]:
     """Return the properties of a spark-defaults.conf.
 
-    The prefix `spark.hadoop.` is removed from the names. The lines of the file are `key value` or `key=value`. A
-    missing file has no properties.
+    The prefix `spark.hadoop.` is removed from the names. The lines of the file are `key value` or `key=value`. The
+    result is empty for a missing file.
     """
     if not path.is_file():
         return {}

@@ -1,8 +1,8 @@
 """Cache values for each session for a few seconds, to save requests to the metastore.
 
-All values of a session are in one object, which is dropped with the session. A `TtlCache` is a part of these values.
-Values that depend only on the user are cached once for all sessions of that user, because a client of a server may
-open a new session for every few queries.
+All values of a session are in one object, which is dropped with the session. A `TtlCache` has a part of these values.
+Values that depend only on the user are cached once for all sessions of that user, because a client of a server may open
+a new session for every few queries.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ V = TypeVar("V")
 
 
 class _Values:
-    """The cached values of a session or of a user; dropped with the session, or with the user's last session."""
+    """The cached values of a session or of a user.
+
+    They are dropped with the session, or with the user's last session.
+    """
 
     def __init__(self) -> None:
         self.of_cache: dict[TtlCache[Any, Any], dict[Any, tuple[float, Any]]] = {}
@@ -70,7 +73,7 @@ class TtlCache(Generic[K, V]):
         _caches.add(self)
 
     def get(self, spark: SparkSession, key: K, seconds: float) -> V | None:
-        """Return the value that was added in the last `seconds`; None if there is none."""
+        """Return the value of a key, unless it is older than `seconds`; else None."""
         with _lock:
             entry = self._entries(spark).get(key)
         return entry[1] if entry is not None and time.monotonic() - entry[0] < seconds else None
@@ -100,7 +103,7 @@ class TtlCache(Generic[K, V]):
 
 
 def clear(*caches: TtlCache[Any, Any]) -> None:
-    """Clear these caches for all sessions; all caches if none is named."""
+    """Clear these caches for all sessions; without arguments, clear all caches."""
     with _lock:
         for cache in caches or tuple(_caches):
             cache.version += 1

@@ -42,7 +42,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def data_frame(spark: SparkSession, rows: pa.Table, schema: StructType | None = None) -> DataFrame:
-    """Return an Arrow table as a DataFrame; without a schema, PySpark derives the types.
+    """Convert an Arrow table to a DataFrame; without a schema, PySpark derives the types.
 
     Over Spark Connect the table is sent as a single batch: a server of version 4.0.0 silently drops all record batches
     but the first (SPARK-53342), and asking for its version would take another request.

@@ -1,8 +1,8 @@
 """Look up a request's predicate in the indexes of a snapshot.
 
 Spark tasks do the lookup if it reads much of the indexes; otherwise this process does. Before the lookup, Spark
-evaluates the leaves that only Spark can evaluate, each over the distinct keys. If that fails, all rows may match the
-leaf. For example, `10/k` fails for a key 0 that another conjunct excludes.
+evaluates each leaf that only Spark can evaluate, over the distinct keys. If Spark fails, all rows may match the leaf.
+For example, `10/k` fails for a key 0 that another conjunct excludes.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def evaluate_leaves(
 ) -> dict[SparkLeaf, pa.Array]:
     """Have Spark evaluate the leaves of a predicate that only Spark can evaluate.
 
-    Return by leaf the keys for which the leaf is TRUE. The keys are those of the index in `chosen` that serves the
-    column of the leaf, in the files of `table`. Leaves without such an index, and leaves that Spark could not evaluate,
-    are left out.
+    Return, by leaf, the keys for which the leaf is TRUE. A leaf is evaluated over the keys that the files of `table`
+    have in an index: the index in `chosen` that serves the column of the leaf. Leaves without such an index, and leaves
+    that Spark could not evaluate, are left out.
     """
     tests = (leaf.test if isinstance(leaf, Implied) else leaf for leaf in leaves_of(predicate))
     leaves = dict.fromkeys(test for test in tests if isinstance(test, SparkLeaf))
@@ -90,7 +90,7 @@ def evaluate_leaves(
 
 
 def _key(definition: Definition, name: str) -> tuple[Column, pa.Field]:
-    """Return the key of an index that predicates call `name`, with its Arrow field in the index table.
+    """Return the key that predicates call `name`, and its Arrow field in the index table.
 
     The case of `name` does not matter.
     """
@@ -99,10 +99,10 @@ def _key(definition: Definition, name: str) -> tuple[Column, pa.Field]:
 
 
 def _distinct(definition: Definition, column: str, table: TableFiles) -> pa.Array | None:
-    """Return all distinct keys of a column in an index.
+    """Return the distinct keys that some files have in an index.
 
-    Only keys in the files of `table` are returned. Return None if there are too many keys to evaluate, or if a shard is
-    damaged.
+    `column` names the key, and `table` has the files. Return None if there are too many keys to evaluate, or if a shard
+    is damaged.
     """
     _, field = _key(definition, column)
     keys, pending, rows = pa.array([], field.type), [], 0
@@ -158,9 +158,9 @@ def look_up_snapshot(
 ) -> tuple[LookupResults, float, float]:
     """Look up the residual predicates of a snapshot's partitions.
 
-    `chosen` maps each column, in lower case, to the index that serves it. Return the results, the estimated seconds of
-    the count by the index, and those of Spark's own count. The seconds mean nothing if nothing is counted. Raises
-    Unsupported if Spark counts faster, and StoreError.
+    `chosen` maps each column, in lower case, to the index that serves it. Return a tuple of three: the results, the
+    estimated seconds of a count by the index, and the estimated seconds of Spark's own count. The seconds mean nothing
+    if nothing is counted. Raises Unsupported if Spark counts faster, and StoreError.
     """
     resolved = snapshot.resolved
     matching_keys = evaluate_leaves(resolved.engine, resolved.predicate, chosen, snapshot.files)
@@ -187,7 +187,7 @@ def look_up_snapshot(
 
 
 def _prices(snapshot: Snapshot) -> CountPrices:
-    """Return the prices of counting, which include the latency of requests for deleted rows."""
+    """Return the prices of counting, including requests for deleted rows."""
     waiting = snapshot.store.request / DELETES_TOGETHER
     return replace(COUNT_PRICES, deleted_rows=COUNT_PRICES.deleted_rows + waiting)
 
@@ -198,8 +198,8 @@ class Evaluation:
 
     A call evaluates lookups and returns their results. It raises Unsupported if Spark would count one of the key sets
     in less time. `cost` estimates the cost of a key set. `engine` makes a late plan wait before each lookup
-    (`Engine.take_turn`). `seconds` and `by_spark` are the estimated times of the index and of Spark for all key sets
-    so far.
+    (`Engine.take_turn`). `seconds` is the estimated time of the index for all key sets so far; `by_spark` is the
+    estimated time of Spark.
     """
 
     spark: SparkSession
@@ -228,7 +228,7 @@ class Evaluation:
 
 
 def is_small(lookups: Sequence[Lookup]) -> bool:
-    """Return whether lookups read so little that this process does them, without tasks."""
+    """Return whether lookups are so small that this process does them, without tasks."""
     total = index_bytes(lookups)
     if total <= DRIVER_INDEX_BYTES:
         return True

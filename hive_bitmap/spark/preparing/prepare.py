@@ -57,7 +57,7 @@ MOST_PARTS = 16  # most parts of a scan; our tasks and Spark read them alternate
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What tasks need besides the plan.
+    """What tasks need besides the plan to read rows.
 
     `columns` are the data columns to read. `constants` has the partition columns, with a row for each partition of the
     results. `format` is a key of FORMATS.
@@ -73,7 +73,7 @@ class Reading:
     def pieces(self) -> list[Piece | WholePiece] | None:
         """The looked-up blocks and the whole files, in the order of Spark's scan.
 
-        None if that order is unknown.
+        The result is None if this order is unknown.
         """
         most = self.resolved.split_bytes
         return None if most is None else pieces_in_order(self.results, self.format, most)
@@ -81,7 +81,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A plan with its input for tasks.
+    """A plan, and the input of the tasks that execute it.
 
     `reading` is None if Spark reads everything. `snapshot` is None if no snapshot was needed to choose the plan. If
     blocks with matching rows are left out, because the query does not need them, `unbounded` is the plan that reads
@@ -106,7 +106,10 @@ class Prepared:
 
 @dataclass(frozen=True, kw_only=True)
 class _PlannedRequest:
-    """A request with its table, settings and choice of indexes, before any file is looked at."""
+    """A request with its table, settings and chosen indexes.
+
+    No file has been looked at yet.
+    """
 
     request: Request
     resolved: ResolvedTable
@@ -158,10 +161,10 @@ class _PlannedRequest:
 
     @cached_property
     def limit(self) -> int | None:
-        """The estimated number of index-selected rows after which Spark stops reading.
+        """The estimated number of rows, selected by indexes, after which Spark stops reading.
 
-        It is more than the LIMIT of the query, because tests that the index does not cover reject rows: each such test
-        is assumed to keep a third. None if Spark reads all rows.
+        The result is larger than the LIMIT of the query, because tests that the index does not cover reject rows: each
+        such test is assumed to keep a third. The result is None if Spark reads all rows.
         """
         if self.request.limit is None:
             return None
@@ -208,7 +211,7 @@ def prepare(
 
 
 def _as_chosen(prepared: Prepared, strategy: Strategy | None) -> Prepared:
-    """Return a plan with the strategy that the session or the query has chosen, if any."""
+    """Return a plan with the chosen strategy, if the session or query has chosen one."""
     if strategy is None or strategy not in prepared.plan.costs:
         return prepared
     reason = "chosen by hive_bitmap.strategy" + (f"; {prepared.plan.reason}" if prepared.unbounded else "")
@@ -217,7 +220,7 @@ def _as_chosen(prepared: Prepared, strategy: Strategy | None) -> Prepared:
 
 
 def _why_unserved(case: _PlannedRequest) -> Unserved | None:
-    """Say why no index serves the request; None if an index does."""
+    """Return why no index serves the request; None if an index serves it."""
     if not case.settings.enabled:
         return Unserved(Reason.OFF, f"{settings.PREFIX}enabled is false")
     if case.choice.unserved is not None:
@@ -250,8 +253,8 @@ def _snapshot(spark: SparkSession, case: _PlannedRequest, earlier: Snapshot | No
 def _by_cost(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> Prepared:
     """Return the cheapest plan.
 
-    If a lookup in all partitions cannot pay, the plan is a full scan. `_all_is_read` checks this first, for requests
-    that use indexes only to save time (`must_pay`), and for requests after some rows of which Spark stops.
+    If a lookup in all partitions cannot pay, the plan is a full scan. `_all_is_read` checks this first for two kinds of
+    requests: requests that use indexes only to save time (`must_pay`), and requests with a limit of rows.
     """
     must_pay = case.request.must_pay and case.settings.strategy is None
     if (must_pay or case.limit is not None) and (full := _all_is_read(spark, case, snapshot)) is not None:
@@ -286,7 +289,7 @@ def _first_rows(
 
     `unbounded` is the plan for all matching blocks, and `results` are its lookup results. Return None if every block
     may have needed rows, if the new plan is not the cheapest, or if this process cannot read the rows itself. Tasks
-    cannot read them, because all files have to be compared after the read.
+    cannot read the rows, because all files have to be compared after the read.
     """
     plan, bounded = unbounded.plan, _bounded(case, snapshot, results)
     if bounded is None or case.settings.strategy not in (None, Strategy.ROWS):
@@ -320,7 +323,7 @@ def _first_rows(
 def _bounded(
     case: _PlannedRequest, snapshot: Snapshot, results: LookupResults, share: float = 1.0
 ) -> LookupResults | None:
-    """Leave out the blocks that cannot have a row that a sorted query needs.
+    """Leave out the blocks without any row that a sorted query needs.
 
     Return None if no block can be left out. `results` may be the results of a sample, and `share` is the sample's
     share of the table: the sample is expected to have this share of the needed rows.
@@ -424,7 +427,7 @@ def _inputs(case: _PlannedRequest, snapshot: Snapshot, reading: Reading) -> Plan
 
 
 def _unreadable(case: _PlannedRequest, reading: Reading) -> dict[str, str]:
-    """Return the files that only Spark can read, with the reason, by path.
+    """Return, by path, why only Spark can read a file.
 
     The path "" stands for all files. Unindexed files are left out if Spark has listed the files of its scan, because
     Spark then reads or counts these files itself.
@@ -439,7 +442,7 @@ def _unreadable(case: _PlannedRequest, reading: Reading) -> dict[str, str]:
 
 
 def _why_not_beside_spark(reading: Reading) -> str:
-    """Say why rows of our tasks cannot be merged into Spark's rows in scan order.
+    """Return why rows of our tasks cannot be merged into Spark's rows in scan order.
 
     Spark reads the files that must be read whole, and our tasks read all other files. Return "" if the rows can be
     merged.
@@ -452,7 +455,7 @@ def _why_not_beside_spark(reading: Reading) -> str:
 
 
 def _can_driver_read(case: _PlannedRequest) -> bool:
-    """Whether this process can read rows and pass them to Spark.
+    """Return whether this process can read rows and pass them to Spark.
 
     The format and the types must allow this. Rows of a lake table are never read in this process.
     """
@@ -525,9 +528,9 @@ def _counting(request: Request, base: Table, choice: IndexChoice, own_settings: 
 
 
 def _data_keys(keys: Sequence[str], base: Table) -> list[str]:
-    """Return the keys that are data columns, or computed from these, in lower case.
+    """Return the keys that come from data columns, in lower case.
 
-    Partition columns are left out.
+    Such a key is a data column, or an expression over data columns. Partition columns are left out.
     """
     columns = {column.name.lower() for column in base.keyed_columns}
     return [key.lower() for key in keys if key.lower() in columns]

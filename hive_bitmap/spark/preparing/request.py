@@ -1,6 +1,6 @@
-"""Define a request for rows, or for their number.
+"""Define a request for rows, or for the number of rows.
 
-`ResolvedTable` is the table of a request with its indexes, and `Engine` is what a lookup asks Spark.
+`ResolvedTable` is the table of a request with its indexes. `Engine` has the questions that a lookup asks Spark.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hive_bitmap.spark.registry.catalog import Index
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A request for rows of a table, or, with `count`, for their number."""
+    """A request for rows of a table, or with `count`, for the number of rows."""
 
     table: str
     predicate: str | None  # as SQL for people; None: all rows
@@ -46,12 +46,12 @@ class Request:
     measures: tuple[Measure, ...] = ()  # columns whose aggregates are needed by key; one index must hold them
 
     def counted(self, keys: Sequence[str] = ()) -> Request:
-        """Return this request as a request for the numbers of the rows by `keys`."""
+        """Return a request for the number of this request's rows, by `keys`."""
         return replace(self, count=True, keys=tuple(keys))
 
     @property
     def mergeable(self) -> frozenset[str]:
-        """The columns, in lower case, of which the query does not need all groups.
+        """The grouping columns, in lower case, whose groups are not all needed.
 
         Each of these columns is a grouping set of its own.
         """
@@ -62,7 +62,7 @@ class Engine(Protocol):
     """The questions that a lookup asks Spark about a scan."""
 
     def satisfying(self, leaf: SparkLeaf, column: Column, keys: pa.Array) -> pa.Array | None:
-        """Return the keys of a column for which a leaf is TRUE.
+        """Evaluate a leaf, and return the keys for which it is TRUE.
 
         Return None if Spark cannot evaluate the leaf.
         """
@@ -76,13 +76,13 @@ class Engine(Protocol):
     def take_turn(self) -> None:
         """Wait until this plan may be continued.
 
-        A plan continues without waiting as long as its query waits for it. Of the other plans, only one is continued
-        at a time.
+        A plan continues without waiting as long as its query waits for it. Of the plans whose queries no longer wait,
+        only one is continued at a time.
         """
 
 
 class NoEngine:
-    """An engine without Spark: no leaf is answered, and no file has deleted rows."""
+    """An engine without Spark: it evaluates no leaf, and knows no deleted rows."""
 
     def satisfying(self, leaf: SparkLeaf, column: Column, keys: pa.Array) -> pa.Array | None:
         return None
@@ -125,5 +125,5 @@ class ResolvedTable:
 
     @property
     def narrows(self) -> bool:
-        """Whether Spark's own reader can be told which files and blocks to read."""
+        """Whether Spark's own reader accepts a choice of files and blocks to read."""
         return self.native and self.partitions is not None

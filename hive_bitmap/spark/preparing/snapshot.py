@@ -1,7 +1,7 @@
 """Take a snapshot of a table and its indexes at one moment.
 
-A snapshot has the partitions that remain after pruning by the predicate, and records which of their files the published
-manifests of the indexes cover.
+A snapshot has the partitions that remain after pruning by the predicate, and records which files of these partitions
+the published manifests of the indexes cover.
 """
 
 from __future__ import annotations
@@ -121,9 +121,9 @@ def states_of(
 
     Each of the `partitions` is a pair of its values and its files. `schemas` and `numbers` mean the same as in
     `states`. Spark prints a partition value by its type, for example `1` for the metastore's `01`, so partitions are
-    matched by typed values. A value that only Spark can type is matched as text, which succeeds only if the metastore's
-    text is what Spark prints. If several partitions of an index have equal values, none of them is used. In the index
-    of a lake table, files belong to no partition.
+    matched by typed values. A value that only Spark can convert to the column's type is matched as text, which succeeds
+    only if the metastore's text is what Spark prints. If several partitions of an index have equal values, none of them
+    is used. In the index of a lake table, files belong to no partition.
     """
     listed = _states(base, [values for values, _ in partitions], [files for _, files in partitions], numbers)
     listed_rows = comparable(base, [partition.values for partition in listed])
@@ -168,9 +168,10 @@ def _covered(spark: SparkSession, index: Index) -> Covered:
 
 
 def comparable(base: Table, values: Sequence[Values]) -> list[tuple[Any, ...]]:
-    """Return the values of each partition as a tuple; tuples of equal values are equal.
+    """Return the values of each partition as a tuple that can be compared.
 
-    A tuple has a typed value for each partition column, or the text if only Spark can type it.
+    Tuples of equal values are equal. A tuple has a typed value for each partition column, or the text if only Spark can
+    convert it to the type.
     """
     columns = [
         _typed_or_text(column, [texts[position] for texts in values])

@@ -41,7 +41,7 @@ _lock = Lock()
 
 
 def engine_skips(resolved: ResolvedTable) -> EngineSkips:
-    """Return the smallest part of a table that Spark's reader can skip."""
+    """Return what parts of a file Spark's reader can skip: blocks, splits or nothing."""
     if resolved.narrows:
         return EngineSkips.BLOCKS
     return EngineSkips.SPLITS if serde.read_properties(resolved.base) else EngineSkips.NOTHING
@@ -50,7 +50,7 @@ def engine_skips(resolved: ResolvedTable) -> EngineSkips:
 def why_unreadable(
     columns: Sequence[KeyColumn], whole: Sequence[WholeFile], needed: Sequence[Column], typed: Sequence[str]
 ) -> dict[str, str]:
-    """Return the files that only Spark can read, with the reason, by path.
+    """Return, by path, why only Spark can read a file.
 
     The path "" stands for all files. `needed` are the columns of the table that the request needs. `columns` are the
     data columns that tasks can read, and `typed` are the partition columns whose values have an Arrow type. `whole` are
@@ -109,7 +109,7 @@ def _open(path: str) -> None:
 
 
 def fallback_reason(error: HiveBitmapError) -> str:
-    """Return the reason why a query is left to Spark.
+    """Return the reason why an error leaves a query to Spark.
 
     An error of a store is logged the first time it occurs.
     """

@@ -31,8 +31,8 @@ _SPARK_ALONE = (
 class FunctionDecision:
     """The decision on the query of a function such as `count`.
 
-    `plan` is the plan for the rows. `answer` is the decision to answer the aggregation from the index; None if the
-    query has no aggregation, or if the index does not answer it.
+    `plan` is the plan for the rows. `answer` is the decision to answer the aggregation from the index; None without an
+    aggregation, and if the index does not answer the aggregation.
     """
 
     plan: Plan
@@ -42,9 +42,9 @@ class FunctionDecision:
 def decision_on(frame: DataFrame, table: str, predicate: str | None, strategy: Strategy | None) -> FunctionDecision:
     """Plan a DataFrame, and return the optimizer rule's decision on it.
 
-    `frame` comes from `table_rows`, and must not have been planned before. `table` and `predicate` are those of
-    `frame`; None means no predicate. `strategy` is the strategy that was set for the DataFrame; None if the planner
-    chooses. Raises Unsupported if this strategy cannot answer.
+    `frame` comes from `table_rows`, and must not have been planned before. `table` and `predicate` are the arguments
+    that `frame` was made with; None means no predicate. `strategy` is the strategy that was set for the DataFrame; None
+    if the planner chooses. Raises Unsupported if this strategy cannot answer.
     """
     if why := why_spark_alone(frame.sparkSession):
         if strategy not in (None, Strategy.FULL_SCAN):

@@ -49,8 +49,9 @@ log = logging.getLogger(__name__)
 class UnitTask:
     """The input of a task that locates rows.
 
-    The task locates the selected rows of `lookup`, or all rows of `whole_file` if `lookup` is None. `matching_keys` has
-    the keys for which Spark evaluated leaves of the predicate to TRUE. `format` is the name of the files' format.
+    The task locates the selected rows of `lookup`, or all rows of `whole_file` if `lookup` is None. `matching_keys`
+    has, for each leaf that Spark evaluated, the keys for which the leaf is TRUE. `format` is the name of the files'
+    format.
     """
 
     format: str
@@ -87,7 +88,7 @@ def unit_offsets(
 def located(task: UnitTask) -> tuple[dict[str, Longs], str]:
     """Compute the offsets of a task's files, inside the task.
 
-    Return the offsets by path, and the reason why they cannot be determined; "" if they can.
+    Return a pair: the offsets by path, and the reason why offsets cannot be determined ("" if they can).
     """
     try:
         return dict(_all(task) if task.lookup is None else _selected(task, task.lookup)), ""
@@ -153,7 +154,7 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
 
 
 def whole_files(planned: Plan, listed: Mapping[str, FileStatus]) -> list[str]:
-    """Return the files of a plan that are not indexed in their current state.
+    """Return the files of a plan whose current version is not indexed.
 
     All blocks of these files must be listed in the result file. `listed` are the files of the table by path, with the
     tags of the store, which Spark's listing lacks.
@@ -185,7 +186,7 @@ def all_offsets(spark: SparkSession, format: str, paths: Sequence[str]) -> dict[
 
 
 def block_offsets(format: str, path: str) -> list[int] | str:
-    """Return the offsets of a file's nonempty blocks, or why they are unknown."""
+    """Return the offsets of a file's nonempty blocks, or the reason why they are unknown."""
     try:
         blocks = FORMATS[format].blocks(FORMATS[format].open_file(path))
     except Undecodable as e:

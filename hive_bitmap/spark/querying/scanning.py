@@ -1,4 +1,4 @@
-"""Fetch or count the rows that satisfy a predicate, or plan how to do so."""
+"""Fetch or count the rows that satisfy a predicate, or plan such a query."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def count(spark: SparkSession, table: str, predicate: str | None = None, *, strategy: str | None = None) -> int:
     """Return the number of rows that satisfy the predicate.
 
-    The predicate None stands for all rows. `strategy` is as in `scan`. No Spark job runs if the index has the answer.
-    Raises the errors of `plan`.
+    The predicate None stands for all rows. `strategy` overrides the choice by cost. No Spark job runs if the index has
+    the answer. Raises the errors of `plan`.
     """
     chosen_strategy = Strategy.chosen(strategy)
     rows = table_rows(spark, table, predicate, strategy=chosen_strategy, must_pay=False)
@@ -45,11 +45,11 @@ def group_counts(
 ) -> pa.Table:
     """Count the rows that satisfy the predicate, by the values of columns.
 
-    The predicate None stands for all rows. `strategy` is as in `scan`. The result has a row for each combination of
-    values that occurs, in no particular order. Its columns are the grouping columns, named as in the table, and
-    `count` (int64). The indexes alone answer if each grouping column is a partition column or a column of a single
-    index, or if two indexes have the columns and one of them has few keys. Otherwise Spark counts. Raises the errors
-    of `plan`.
+    The predicate None stands for all rows. `strategy` overrides the choice by cost. The result has a row for each
+    combination of values that occurs, in no particular order. Its columns are the grouping columns, named as in the
+    table, and `count` (int64). The indexes alone answer if each grouping column is a partition column or a column of a
+    single index, or if two indexes have the columns and one of them has few keys. Otherwise Spark counts. Raises the
+    errors of `plan`.
     """
     chosen_strategy = Strategy.chosen(strategy)
     rows = table_rows(spark, table, predicate, strategy=chosen_strategy, must_pay=False)

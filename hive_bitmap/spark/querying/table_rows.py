@@ -75,7 +75,7 @@ def table_rows(
 
 
 def why_spark_alone(spark: SparkSession) -> str:
-    """Return why functions of hive_bitmap cannot use indexes in this session; "" if they can."""
+    """Return why functions of hive_bitmap cannot use indexes here; "" if they can."""
     if not jvm_reader.available(spark):
         return BY_SERVER
     try:

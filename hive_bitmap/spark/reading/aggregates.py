@@ -56,7 +56,7 @@ PIECE_ROWS = 16 << 20  # base rows whose keys are counted at a time; this bounds
 
 
 class _NotCounted(Enum):
-    """Why the index does not count the keys of a lookup."""
+    """The reason why the index does not count the keys of a lookup."""
 
     DAMAGED = "the index is damaged"
     TOO_MANY_KEYS = "two indexes have too many keys each"
@@ -83,8 +83,8 @@ class _Counted:
     """The counts from the index, and the files that it cannot count.
 
     `counts` has each key once, and COUNT. `uncounted` are the lookups of the indexed files that cannot be counted.
-    These files have to be read, and so have the `whole_files` of the LookupResults, unless the counts are `enough` for
-    the query.
+    These files and the `whole_files` of the LookupResults have to be read, unless the counts are `enough` for the
+    query.
     """
 
     counts: pa.Table
@@ -139,9 +139,9 @@ def _limit(reading: Reading) -> int:
 
 
 def _data_keys(reading: Reading, keys: Sequence[str]) -> list[str]:
-    """Return the keys that are data columns, or computed from these, in lower case.
+    """Return the keys that come from data columns, in lower case.
 
-    Partition columns are left out.
+    Such a key is a data column, or an expression over data columns. Partition columns are left out.
     """
     key_names = {key.lower() for key in keys}
     return [column.name.lower() for column in reading.resolved.base.keyed_columns if column.name.lower() in key_names]
@@ -181,10 +181,10 @@ def _counts_by_set(
 def _counts_of_set(
     spark: SparkSession, request: Request, plan: Plan, reading: Reading, limit: int, changed: frozenset[Place]
 ) -> _Counted | None:
-    """Count one grouping set from the index; return also the files that it cannot count.
+    """Count one grouping set from the index, as far as possible.
 
-    Files in `changed` are not counted. Return None if Spark has to count all files. Raises TooLarge if the keys take
-    more than `limit` bytes.
+    The result also has the files that the index cannot count. Files in `changed` are not counted. Return None if Spark
+    has to count all files. Raises TooLarge if the keys take more than `limit` bytes.
     """
     if plan.strategy != Strategy.INDEX_ONLY:
         return None
@@ -279,7 +279,7 @@ def _merged(
 ) -> pa.Table:
     """Count the matching rows by a key, in this process or in a task.
 
-    The arguments, the result and the errors are those of `key_merge.merged_answer`.
+    Take the arguments, return the result and raise the errors of `key_merge.merged_answer`.
     """
     compute = partial(merged_answer, key=key, matching_keys=matching_keys, top=top, aggregates=aggregates)
     return _computed(spark, lookups, [key], compute)
@@ -295,7 +295,7 @@ def _summaries(
 ) -> pa.Table:
     """Summarize the groups of a column, in this process or in a task.
 
-    The arguments, the result and the errors are those of `group_summaries`.
+    Take the arguments, return the result and raise the errors of `group_summaries`.
     """
     compute = partial(group_summaries, needed=needed, matching_keys=matching_keys, limit=limit)
     return _computed(spark, lookups, keys, compute)
@@ -306,8 +306,8 @@ def _computed(
 ) -> pa.Table:
     """Compute an answer from lookups, in this process or in a task.
 
-    A task does so if more than DRIVER_INDEX_BYTES of the indexes of `keys` have to be read. Raises the errors of
-    `compute`.
+    A task computes the answer if more than DRIVER_INDEX_BYTES of the indexes of `keys` have to be read. Raises the
+    errors of `compute`.
     """
     if index_bytes(lookups, keys) <= DRIVER_INDEX_BYTES:
         return compute(lookups)
@@ -332,7 +332,7 @@ def _schema(reading: Reading, keys: Sequence[str], aggregates: Sequence[Aggregat
 
 
 def _among(lookup: Lookup, reading: Reading, places: frozenset[Place]) -> Flags:
-    """Return for each file of a lookup whether its partition and path are one of `places`."""
+    """Return, for each file of a lookup, whether it is at one of `places`."""
     if not places:
         return np.zeros(len(lookup.unit.paths), bool)
     files = zip(lookup.partitions, lookup.unit.paths, strict=True)
@@ -340,7 +340,7 @@ def _among(lookup: Lookup, reading: Reading, places: frozenset[Place]) -> Flags:
 
 
 def _confirmed(lookup: Lookup) -> Flags:
-    """Return for each file of a lookup whether it is unchanged since it was indexed.
+    """Return, for each file of a lookup, whether it is unchanged since it was indexed.
 
     A file with a tag needs no request: the listing with its current tag has just been compared.
     """
@@ -362,8 +362,8 @@ def _restricted(lookup: Lookup, files: Flags) -> list[Lookup]:
 def _by_partition(lookup: Lookup, rows: Longs, reading: Reading, schema: pa.Schema) -> pa.Table:
     """Count the selected rows of a lookup in each partition, or in total.
 
-    `rows` has the number of selected rows of each file. `schema` is that of the answer. Its keys are all partition
-    columns; if it has no keys, the result is the total.
+    `rows` has the number of selected rows of each file. `schema` is the schema of the answer. All its keys are
+    partition columns; without keys, the result is the total.
     """
     if len(schema) == 1:
         return pa.table({COUNT: [int(rows.sum())]}, schema=schema)
@@ -377,9 +377,9 @@ def _by_partition(lookup: Lookup, rows: Longs, reading: Reading, schema: pa.Sche
 def _complete(keys: pa.Table, reading: Reading, schema: pa.Schema) -> pa.Table:
     """Return the counts of a lookup in the schema of the answer.
 
-    `keys` has the counts by data columns, and may have the column GROUP with the number of each row's partition; then
-    the values of the partition columns are filled in. Several partitions may have the same values, so keys may be
-    repeated.
+    `keys` has the counts by data columns, and may have the column GROUP with the position of each row's partition in
+    `reading.constants`; then the values of the partition columns are filled in. Several partitions may have the same
+    values, so keys may be repeated.
     """
     lowered = keys.rename_columns([name.lower() for name in keys.column_names])
     values = reading.constants.take(lowered[GROUP].combine_chunks()) if GROUP in lowered.column_names else lowered
@@ -396,8 +396,7 @@ def _tally_all(
     """Count the keys of each lookup, in the driver or in tasks.
 
     `count` counts the keys of one lookup. The driver counts if little of the index of the columns `keys` has to be
-    read. Otherwise only few tasks run at a time, because each of them may return as many keys as the memory limit
-    allows.
+    read. Otherwise only few tasks run at a time, because each task may return as many keys as the memory limit allows.
     """
     if not lookups or index_bytes(lookups, keys) <= DRIVER_INDEX_BYTES:
         yield from map(count, lookups)
@@ -414,10 +413,11 @@ def _add_up(
     limit: int,
     by_partition: bool,
 ) -> _Tallied:
-    """Add up the aggregates of a lookup by key, or return why the index cannot do this.
+    """Add up the aggregates of a lookup by key, or return why the index cannot.
 
-    `matching_keys`, `keys` and `limit` are as in `_tally`. With `by_partition` the aggregates of each partition are
-    added up separately.
+    `matching_keys` has, for each leaf that Spark evaluates, the keys for which the leaf is TRUE. The result has a row
+    for each combination of the columns `keys`, and takes at most `limit` bytes. With `by_partition` the aggregates of
+    each partition are added up separately.
     """
     groups = lookup.partitions if by_partition else None
     try:
@@ -436,8 +436,9 @@ def _tally(
 ) -> _Tallied:
     """Count the keys of a lookup, or return why the index cannot count them.
 
-    `matching_keys` has the keys for which the leaves that Spark evaluates are TRUE. The result has the counts of the
-    columns `keys`, of at most `limit` bytes. With `by_partition` the keys of each partition are counted separately.
+    `matching_keys` has, for each leaf that Spark evaluates, the keys for which the leaf is TRUE. The result has the
+    counts by the columns `keys`, and takes at most `limit` bytes. With `by_partition` the keys of each partition are
+    counted separately.
     """
     unit, partitions = lookup.unit, np.array(lookup.partitions, np.int64)
     rows = np.bincount(unit.file, unit.rows, len(unit.paths))

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FileSet:
-    """The files that a plan relies on, beyond what Spark itself checks.
+    """The files of a plan that Spark itself does not check.
 
     Spark lists the files of a SerDe table only at execution, so planning lists them itself. For such a table,
     `partitions` are all partitions of the table, and `read` are the partitions that the plan reads, with their files.
-    For other tables, `partitions` is None. `opened` are the indexed files that tasks of the plan open. They are
+    For other tables, `partitions` is None. `opened` are the indexed files that tasks of the plan open. These files are
     compared before the tasks run, because a task that finds a changed file can only fail.
     """
 
@@ -37,7 +37,7 @@ class FileSet:
 
     @classmethod
     def listed(cls, snapshot: Snapshot) -> FileSet:
-        """Return the files that planning itself has listed, from its snapshot."""
+        """Return the files that planning itself has listed for a snapshot."""
         folders = {partition.values: partition.location for partition in snapshot.all_partitions}
         read = [Source(state.values, folders[state.values], state.files) for state in snapshot.files.partitions]
         return cls(base=snapshot.resolved.base, partitions=snapshot.all_partitions, read=tuple(read))

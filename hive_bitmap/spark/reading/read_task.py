@@ -37,12 +37,12 @@ BlockRows = list[tuple[int, npt.NDArray[np.int64] | None]]  # a block's number i
 
 @dataclass(frozen=True, kw_only=True)
 class ReadTask:
-    """The input of one task: the blocks whose selected rows it reads, in order.
+    """The input of one task: the blocks to read selected rows from, in order.
 
     `pieces` are the blocks, as parts of the files of `lookups`. `columns` are read from the files. `constants` has a
     row of partition values for each partition of the lookups. `names` are the columns of the result in their order.
-    `matching_keys` has the keys for which the leaves that only Spark evaluates are TRUE. With `check_only` the task
-    reads no rows, and only checks that the files are unchanged since planning.
+    `matching_keys` has, for each leaf that only Spark evaluates, the keys for which the leaf is TRUE. With `check_only`
+    the task reads no rows, and only checks that the files are unchanged since planning.
     """
 
     format: str
@@ -58,7 +58,8 @@ class ReadTask:
     def fingerprints(self) -> Mapping[tuple[int, int], Fingerprint]:
         """The fingerprints of the files that the task reads or checks.
 
-        The key of a file is the position of its lookup in `lookups`, and the number of the file in the lookup.
+        The key of a file is a pair: the position of its lookup in `lookups`, and the position of the file in the
+        lookup.
         """
         files = dict.fromkeys((piece.lookup, piece.file) for piece in self.pieces)
         return {(lookup, file): self.lookups[lookup].fingerprints[file] for lookup, file in files}
@@ -88,7 +89,7 @@ def bytes_at_once(task: ReadTask) -> int:
 
 
 def select_rows(task: ReadTask) -> list[SelectedRows]:
-    """Evaluate the predicates of the lookups of a task."""
+    """Evaluate the predicate of each lookup of a task."""
     return [SelectedRows.of(lookup, task.matching_keys) for lookup in task.lookups]
 
 
@@ -131,7 +132,7 @@ class SelectedRows:
         return int(self.counts[piece.first : piece.end].sum())
 
     def block_rows(self, piece: Piece) -> BlockRows:
-        """Return the selected rows of each block of a piece, with the block's number in the file.
+        """Return the selected rows of a piece, by the position of their block in the file.
 
         Blocks without selected rows are left out.
         """
@@ -182,7 +183,7 @@ class _Reader:
         return self.task.lookups[piece.lookup].partitions[piece.file]
 
     def _buffered_rows(self, piece: Piece) -> float:
-        """Return how many rows of a piece are held in memory if it is read beside others.
+        """Return how many rows of a piece are held in memory if pieces are read in parallel.
 
         The rows are held until all rows before them are yielded. The result is infinite if the file of the piece has
         to be read alone.
@@ -205,8 +206,8 @@ class _Reader:
     def _read_together(self, pieces: Sequence[Piece]) -> pa.RecordBatch | None:
         """Read the files of several pieces in one call, and return the rows.
 
-        This is faster for few rows of local files of a single partition. In all other cases, return None: each file has
-        to be read by itself. Raise FileChanged if a file changes while it is read.
+        This is faster if few rows are needed from local files of a single partition. In all other cases, return None:
+        each file has to be read separately. Raise FileChanged if a file changes while it is read.
         """
         fingerprints = [self._fingerprint(piece) for piece in pieces]
         if len(pieces) < 2 or sum(map(self._rows, pieces)) > FEW_ROWS:
@@ -227,9 +228,9 @@ class _Reader:
         return batch
 
     def _complete(self, piece: Piece, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the batch with the partition's values added.
+        """Add the values of its partition to a batch.
 
-        The columns are in the order of the result.
+        The columns of the result are in the order of `names` of the task.
         """
         arrays = []
         for name in self.task.names:

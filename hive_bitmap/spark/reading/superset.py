@@ -4,7 +4,7 @@ Our own tasks read the rows. If only Spark can read the files of the table, Spar
 the splits that have no selected block. In both cases the query applies the predicate to the rows.
 
 Splits are skipped only in classic sessions. The partitions of the physical plan are Hadoop's splits, and Spark's
-`PartitionPruningRDD` drops those without a selected block.
+`PartitionPruningRDD` drops the splits without a selected block.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ class Ranges:
     def touch(self, split: Split) -> bool:
         """Return whether a record of a selected block may belong to the split.
 
-        A line that starts at the first byte after a split still belongs to it, as `next` in Hadoop's reader shows:
+        A line that starts at the first byte after a split still belongs to the split, as `next` in Hadoop's reader
+        shows:
         https://github.com/apache/hadoop/blob/trunk/hadoop-mapreduce-project/hadoop-mapreduce-client/hadoop-mapreduce-client-core/src/main/java/org/apache/hadoop/mapred/LineRecordReader.java
         """
         return bool(np.any((self.start <= split.start + split.length) & (self.end >= split.start)))
@@ -76,8 +77,8 @@ def pruned_splits(spark: SparkSession, frame: DataFrame, results: LookupResults,
     """Restrict a query to splits that may hold selected rows.
 
     `frame` is a query over the table without a shuffle. Splits of files that were not looked up are kept. Returns None
-    if a partition of the plan is not a split, if there are more than MOST_SPLITS, or if nearly all bytes would be
-    kept. With `always`, the last reason does not matter.
+    if a partition of the plan is not a split, if there are more than MOST_SPLITS, or if nearly all bytes would be kept.
+    With `always`, nearly all bytes may be kept.
     """
     from pyspark.sql import DataFrame as Frame
 
@@ -126,7 +127,7 @@ def _class_name(partition: Any) -> str:
 def _ranges(results: LookupResults) -> Mapping[str, Ranges]:
     """Return the selected blocks of each file.
 
-    A file is left out if it is read whole in any partition that has it.
+    If several partitions have a file, and it is read whole for one of them, the file is left out.
     """
     starts: dict[str, list[Longs]] = defaultdict(list)
     ends: dict[str, list[Longs]] = defaultdict(list)
@@ -144,11 +145,11 @@ def _ranges(results: LookupResults) -> Mapping[str, Ranges]:
 
 
 def schema_of(spark: SparkSession, name: str, base: Table, settings: Mapping[str, str]) -> StructType:
-    """Return the schema of `spark.table(name)`; `base` is that table in the metastore.
+    """Return the schema of `spark.table(name)`, a table that the metastore has as `base`.
 
-    Spark caches tables. If its schema differs from that of the metastore, because another session has altered the
-    table, Spark is made to read the table again. The result is cached while `base` and the settings stay the same,
-    because analysing a table takes as long as planning a small query.
+    Spark caches tables. If the cached schema differs from the schema in the metastore, because another session has
+    altered the table, Spark has to read the table again. The result is cached while `base` and the settings stay the
+    same, because analysing a table takes as long as planning a small query.
     """
     key = (base.database, base.name)
     cached = _seen.get(spark, key, catalog.INDEX_CACHE_SECONDS)
@@ -167,7 +168,7 @@ def _types(schema: StructType) -> dict[str, str]:
 
 
 def split_rows(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame | None:
-    """Return the requested columns of a SerDe table, from the splits that may have selected rows.
+    """Return the requested columns of a SerDe table's splits that may have selected rows.
 
     Spark reads the rows. Return None if Spark has to read all splits.
     """
@@ -215,7 +216,7 @@ def task_rows(spark: SparkSession, request: Request, reading: Reading, tasks: Se
 
 
 def tasks_of(reading: Reading, pieces: Sequence[Piece], at_once: int) -> list[ReadTask]:
-    """Divide the pieces among at most `at_once` tasks with about equal amounts to read.
+    """Divide the pieces among at most `at_once` tasks that read about the same amount.
 
     A task reads consecutive pieces. The tasks are in the order of the pieces.
     """
@@ -244,7 +245,7 @@ def shared_tasks(reading: Reading, pieces: Sequence[Piece], at_once: int) -> lis
 def task(reading: Reading, lookups: Sequence[Lookup], pieces: Sequence[Piece], check_only: bool = False) -> ReadTask:
     """Return a task that reads `pieces`, which are parts of the files of `lookups`.
 
-    `check_only` is as in ReadTask.
+    With `check_only`, the task reads no rows, and only checks that the files are unchanged.
     """
     names = [column.name for column in (*reading.resolved.base.columns, *reading.resolved.base.partition_columns)]
     read = {column.name for column in reading.columns} | set(reading.constants.column_names)
@@ -261,7 +262,7 @@ def task(reading: Reading, lookups: Sequence[Lookup], pieces: Sequence[Piece], c
 
 
 def _restricted(whole: ReadTask) -> ReadTask:
-    """Return the task with only the lookups and files of its pieces."""
+    """Return a task with only the lookups and files that its pieces need."""
     used = sorted({piece.lookup for piece in whole.pieces})
     lookups, moved = [], dict[int, tuple[int, dict[int, int], np.ndarray[tuple[int], np.dtype[np.int64]]]]()
     for number, lookup in enumerate(used):

@@ -73,7 +73,7 @@ class Index:
 
     @property
     def why_not(self) -> str:
-        """Why queries do not use the index; empty if they may."""
+        """The reason why queries do not use the index; "" if they may use it."""
         if not self.definition.enabled:
             return f"index {self.definition.name} is not enabled: set its property enabled to true"
         return self.problem
@@ -83,8 +83,8 @@ class Index:
 class _IndexTables:
     """The tables that may be index tables.
 
-    Tables in `defined` have a definition; tables in `damaged` have lost it. `_written` caches, by table name, the
-    indexes found in the files of damaged tables.
+    Tables in `defined` have a definition; tables in `damaged` have lost their definition. `_written` caches, by table
+    name, the indexes found in the files of damaged tables.
     """
 
     defined: tuple[Index, ...]
@@ -114,7 +114,7 @@ class _IndexTables:
 
 
 def table_and_indexes(spark: SparkSession, name: str, seconds: float = 0) -> tuple[Table, list[Index]]:
-    """Return a table and all indexes on it, sorted by index name.
+    """Return a table and all its indexes, sorted by index name.
 
     The index tables may come from a cache and be up to `seconds` old; the base table is never cached. Old index tables
     are safe, because base files are compared with their fingerprints. Raise NotFound for an unknown table.
@@ -329,7 +329,7 @@ def described(spark: SparkSession, names: Iterable[Name]) -> list[Table]:
 def named(base: Table, indexes: Sequence[Index], name: str) -> Index:
     """Return the index that has this name.
 
-    `indexes` are all indexes of the table `base`. Raise NotFound, with the names of these indexes, if none has the
+    `indexes` are all indexes of the table `base`. Raise NotFound, with the names of these indexes, if no index has the
     name.
     """
     for index in indexes:
@@ -388,7 +388,7 @@ def places(spark: SparkSession, table: Table) -> list[str]:
 
 
 def on_change(listener: Callable[[], None]) -> None:
-    """Register a function to call whenever this process creates, alters or drops an index."""
+    """Register a function to call when this process creates, alters or drops an index."""
     _listeners[listener] = None
 
 

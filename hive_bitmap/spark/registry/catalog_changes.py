@@ -1,4 +1,4 @@
-"""Change index tables, and the pointers of base tables to them."""
+"""Change index tables, and the pointers of base tables to index tables."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def require_free(spark: SparkSession, base: Table, indexes: Sequence[Index], def
 
 
 def require_same_table(spark: SparkSession, base: Table, index: Index) -> None:
-    """Raise Unsupported if an index is untrusted, or does not fit its base table or this Spark.
+    """Raise Unsupported if an index is untrusted, or does not fit its table or this Spark.
 
     The index does not fit if columns of the table have changed since it was created.
     """
@@ -77,7 +77,7 @@ def require_same_table(spark: SparkSession, base: Table, index: Index) -> None:
 
 @contextmanager
 def renaming(spark: SparkSession, base: Table, former: Definition, renamed: Definition) -> Iterator[None]:
-    """Keep the pointer to an index table right while the index table is renamed.
+    """Keep the pointer to an index table valid while the index table is renamed.
 
     `former` and `renamed` are the definitions before and after. Inside the `with` block, the base table points at both
     names; after the block, it points at the new name. So the index table is found even if the process is killed.

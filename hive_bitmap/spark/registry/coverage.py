@@ -1,7 +1,7 @@
 """Determine the partitions that an index covers.
 
-An index covers the partitions that satisfy its WHERE, a condition on the partition columns. Spark evaluates it over
-the partition values, so it means the same as in a query.
+An index covers the partitions that satisfy its WHERE, a condition on the partition columns. Spark evaluates the
+condition over the partition values, so the condition means the same as in a query.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def bracketed(condition: str) -> str:
 
 
 def covered(spark: SparkSession, base: Table, where: str, values: Sequence[tuple[str | None, ...]]) -> list[bool]:
-    """Return for each partition whether it satisfies `where`.
+    """Return, for each partition, whether it satisfies `where`.
 
     `values` has the values of each partition; None stands for NULL. Every partition satisfies an empty `where`. Raises
     Unsupported if the table has no partition columns, and InvalidPredicate for a text that `parse` or Spark rejects.

@@ -1,4 +1,4 @@
-"""Choose and check the root of an index.
+"""Choose the root of an index, and check that it is apart from other folders.
 
 The root is LOCATION or the default root. It must not overlap the folder of a table or of another index: readers of a
 table at, above or below the root would take shards for rows, or fail at a folder.
@@ -33,7 +33,7 @@ _places: TtlCache[str, dict[str, str]] = TtlCache(by_user=True)  # by database: 
 
 
 def with_root(spark: SparkSession, definition: Definition, location: str | None) -> Definition:
-    """Return the definition with an id and its `root`; see `with_roots`."""
+    """Give one definition an id and a `root`; see `with_roots`."""
     [placed] = with_roots(spark, [definition], location)
     return placed
 
@@ -63,7 +63,7 @@ def with_roots(spark: SparkSession, definitions: Sequence[Definition], location:
 def require_apart_from(base: Table, definitions: Iterable[Definition], folders: Sequence[str]) -> None:
     """Require that an index root is apart from these partition folders.
 
-    Raise InvalidProperty if the root is such a folder, contains such a folder or lies in one.
+    Raise InvalidProperty if the root is one of `folders`, contains one of them, or lies in one.
     """
     taken = [place for place in map(canonical, folders) if place] if base.partition_columns else []
     for definition in definitions:
@@ -76,7 +76,7 @@ def require_apart_from(base: Table, definitions: Iterable[Definition], folders: 
 def any_elsewhere(spark: SparkSession, definitions: Sequence[Definition]) -> bool:
     """Return whether the root of any of these indexes belongs to another metastore.
 
-    If so, this metastore is a copy of the other one.
+    If a root does, this metastore is a copy of the other metastore.
     """
     this_metastore = metastore_id(spark)
     return any(roots.is_elsewhere(definition, this_metastore) for definition in definitions)
@@ -191,9 +191,9 @@ def _require_free_home(spark: SparkSession, definition: Definition) -> None:
 
 
 def _places_of(spark: SparkSession, database: str, *, fresh: bool) -> dict[str, str]:
-    """Return the canonical location of each table of a database, by the table's name.
+    """Return the location of each table of a database, by table name.
 
-    The answer may be cached for APART_SECONDS unless `fresh`. Locations are in the form of `canonical`.
+    Locations are in the form of `canonical`. Unless `fresh`, they may come from a cache and be up to APART_SECONDS old.
     """
     places = None if fresh else _places.get(spark, database, APART_SECONDS)
     if places is None:
@@ -205,9 +205,9 @@ def _places_of(spark: SparkSession, database: str, *, fresh: bool) -> dict[str, 
 def _require_apart(spark: SparkSession, root: str, location: str, own_definition: Definition | None = None) -> None:
     """Require that a folder overlaps no folder of an index or table.
 
-    Nor may it contain the folder of a database. `root` is the folder, and `location` is its name in the message. The
-    index and index table of `own_definition` are not checked. Raise AlreadyExists for the folder of an index, and
-    InvalidProperty for other folders.
+    The folder must not contain the folder of a database either. `root` is the folder, and `location` is its name in the
+    message. The index and index table of `own_definition` are not checked. Raise AlreadyExists for the folder of an
+    index, and InvalidProperty for other folders.
     """
     here = stores.canonical(root)
     for database in metastore.database_names(spark):

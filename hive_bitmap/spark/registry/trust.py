@@ -26,7 +26,7 @@ Judge = Callable[[Table, Definition | None], str]  # why an index table is not t
 
 
 def by_base(spark: SparkSession, base: Table) -> Judge:
-    """Return a function that judges whether index tables of a base table are trusted.
+    """Return a function that says whether an index table of a base table is trusted.
 
     The function takes an index table and its definition, or None for a table without a definition. It returns why the
     index table is not trusted; "" if it is trusted.
@@ -35,10 +35,11 @@ def by_base(spark: SparkSession, base: Table) -> Judge:
 
 
 def by_database(spark: SparkSession, tables: Sequence[Table]) -> Judge:
-    """Return a function that judges the index tables of a database, as in `by_base`.
+    """Return a function that says whether an index table of a database is trusted.
 
-    `tables` are all tables of the database, and the base tables of its index tables in other databases. An index table
-    without a definition may belong to several base tables; it is trusted if one of them makes it trusted.
+    The function takes and returns the same as the function of `by_base`. `tables` are all tables of the database; if
+    the base table of one of its index tables is in another database, `tables` includes this base table. An index table
+    without a definition may belong to several base tables; it is trusted if it is trusted for one of these base tables.
     """
     by_name = {(table.catalog, table.database, table.name): table for table in tables}
 
@@ -93,9 +94,9 @@ def _may_index(base: Table, table: Table) -> bool:
 
 
 def _of_user(spark: SparkSession, table: Table, definition: Definition | None) -> Table:
-    """Return a stand-in for a missing base table, owned by the user of the session.
+    """Return a table in place of a missing base table, owned by the session's user.
 
-    `table` is the index table. If the index table has no owner, the stand-in has none either.
+    `table` is the index table. If the index table has no owner, the result has no owner either.
     """
     owner = metastore.current_user(spark) if table.owner else ""
     return Table(database=table.database, name=definition.table if definition else "", kind="EXTERNAL", owner=owner)
@@ -104,7 +105,7 @@ def _of_user(spark: SparkSession, table: Table, definition: Definition | None) -
 def why_untrusted(
     base: Table, table: Table, definition: Definition | None, settings: Callable[[], Mapping[str, str]]
 ) -> str:
-    """Return why an index is not trusted; "" if it is.
+    """Return why an index is not trusted; "" if it is trusted.
 
     `table` is the index table. If its owner is not trusted, the index table must be in a trusted folder, and so must
     the root in its definition, if there is a definition. `settings` returns the settings of the session, within the

@@ -1,4 +1,4 @@
-"""Execute index statements with the functions of the Python API, and return a DataFrame."""
+"""Execute index statements with the functions of the Python API."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def is_elsewhere(spark: SparkSession, statement: Statement) -> bool:
 def is_indexable(spark: SparkSession, table: TableName) -> bool:
     """Return whether a table is in a catalog whose tables may have indexes.
 
-    These are the session catalog and catalogs of Iceberg.
+    The session catalog and catalogs of Iceberg are such catalogs.
     """
     catalog = table.catalog or metastore.catalog_of(spark, table.database)
     return _is_own_catalog(spark, catalog) or metastore.is_indexed_catalog(spark, catalog)
@@ -152,7 +152,7 @@ def _rebuild(spark: SparkSession, statement: RebuildIndex) -> list[BuildReport]:
 
 
 def _refresh(spark: SparkSession, statement: RefreshIndex) -> list[Row]:
-    """Refresh an index; return what was read, and the size of the whole index afterwards."""
+    """Refresh an index; return a row with what was read, and the index's new size."""
     table = _table_of(spark, statement)
     if table is None:
         return []
@@ -213,8 +213,8 @@ def _remaining_indexes(spark: SparkSession, table: str) -> list[Index]:
 def _require_covered(spark: SparkSession, base: Table, definition: Definition, where: Where) -> None:
     """Raise PartitionNotFound if the index lacks some of the partitions to drop.
 
-    `where` is the condition on these partitions. As in openLooKeng, a statement drops all partitions of its condition
-    or none.
+    `where` is the condition on these partitions. As in openLooKeng, a statement drops either all partitions of its
+    condition or none.
     """
     if not definition.where:
         return
@@ -316,7 +316,10 @@ def _index_tables_of(spark: SparkSession, definition: Definition) -> set[str]:
 
 
 def _drop_database(spark: SparkSession, statement: DropDatabase) -> None:
-    """Drop a database with its index tables, then the files of these tables, which Spark leaves behind."""
+    """Drop a database with its index tables, then the files of these index tables.
+
+    Spark leaves these files behind.
+    """
     to_drop = indexes_to_drop(spark, statement)
     alter_table.drop_database(spark, statement.name, if_exists=statement.if_exists)
     drop.drop_after(spark, to_drop)

@@ -34,8 +34,8 @@ RESERVED = ("location", "provider", "owner", "external", "is_managed_location")
 def create(spark: SparkSession, statement: CreateIndex) -> list[BuildReport]:
     """Build the index of a statement.
 
-    If an openLooKeng index of the same name exists, let it cover more partitions instead. Return the report of the
-    build; the list is empty if there was nothing to do. Raises the errors of `build`, and AlreadyExists where
+    If an openLooKeng index of the same name exists, extend this index to more partitions instead. Return the report of
+    the build; the list is empty if there was nothing to do. Raises the errors of `build`, and AlreadyExists where
     openLooKeng raises an error.
     """
     metastore.require_hive(spark)
@@ -97,7 +97,7 @@ def _require_unreserved(statement: CreateIndex) -> None:
 
 
 def require_partition_columns(base: Table, where: Where | None) -> None:
-    """Raise Unsupported if a condition names a column that is not a partition column.
+    """Raise Unsupported if a condition names a column other than partition columns.
 
     `where` is None if the statement has no condition.
     """
@@ -113,8 +113,8 @@ def require_partition_columns(base: Table, where: Where | None) -> None:
 def is_name_free(indexes: Sequence[Index], base: Table, statement: CreateIndex) -> bool:
     """Return whether no index of the database has the statement's name.
 
-    If the name is free, but an index of another name has the same table, columns and type, raises AlreadyExists, as
-    openLooKeng does.
+    Raise AlreadyExists if the name is free, but an index of another name has the same table, columns and type;
+    openLooKeng does so, too.
     """
     if any(index.definition.name == statement.name for index in indexes):
         return False
@@ -153,7 +153,7 @@ def _extend(spark: SparkSession, existing: list[Index], base: Table, statement: 
 def same_content(definition: Definition, base: Table, statement: CreateIndex) -> bool:
     """Return whether an index has the content of a statement's index.
 
-    Table and type must be equal, and so must the columns, in any order.
+    Table and type must be equal. The columns must be equal too, but may be in another order.
     """
     columns = {key.name if isinstance(key, KeyExpression) else str(key).lower() for key in statement.columns}
     return (

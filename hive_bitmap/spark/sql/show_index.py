@@ -1,6 +1,6 @@
 """Make the rows of SHOW INDEX, and of CREATE, REBUILD, REFRESH and DROP INDEX.
 
-SHOW INDEX has Hive's six columns for the indexes of a table, openLooKeng's eleven for a database.
+SHOW INDEX has Hive's six columns for the indexes of a table, and openLooKeng's eleven columns for a database.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ def hive_listing(spark: SparkSession, table: str) -> DataFrame:
 def openlookeng_listing(spark: SparkSession, database: str, name: str | None) -> DataFrame:
     """Return the indexes of a database in openLooKeng's columns.
 
-    These are the indexes in the database, and those on its tables. Each index is shown with its current state. With
-    `name`, return only the indexes of that name.
+    An index is included if its index table or its base table is in the database. Each index is shown with its current
+    state. With `name`, return only the indexes of that name.
     """
     definitions = [index.definition for index in catalog.indexes_of_database(spark, database)]
     selected = [definition for definition in definitions if name is None or definition.name == name]
@@ -141,7 +141,7 @@ def _row(spark: SparkSession, status: IndexStatus, table_exists: bool) -> tuple[
 
 
 def state(status: IndexStatus) -> str:
-    """Return openLooKeng's word for whether an index is up to date with its table."""
+    """Return openLooKeng's word for the state of an index."""
     return "Out-of-sync" if status.problem or status.stale or status.unindexed or status.gone else "OK"
 
 
@@ -157,7 +157,10 @@ def partitions(status: IndexStatus) -> str:
 
 
 def properties(definition: Definition) -> str:
-    """Return the properties of an index as `name=value` between commas, user-defined properties last."""
+    """Return the properties of an index as `name=value`, separated by commas.
+
+    User-defined properties come last.
+    """
     pairs = {"encoding": definition.encoding} if definition.has_bitmaps else {}
     pairs |= {"compression": definition.compression, "enabled": str(definition.enabled).lower()}
     if definition.auto_refresh:

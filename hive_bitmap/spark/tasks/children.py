@@ -27,13 +27,13 @@ _SERVE = "from hive_bitmap.spark.tasks.children import serve; serve()"
 
 @dataclass(frozen=True)
 class Died:
-    """The result of an item that crashed its process; `signal` is the name of the signal."""
+    """The result of an item that crashed its process, by the signal named `signal`."""
 
     signal: str
 
     @property
     def reason(self) -> str:
-        """Why a file that crashed its process cannot be read, as a sentence."""
+        """A sentence that says why a file that crashed its process cannot be read."""
         return f"a library ended the process that read it ({self.signal})"
 
 
@@ -86,7 +86,10 @@ class _Raised:
 
 
 def _child(run: Callable[[Any], Any], items: Sequence[Any]) -> subprocess.Popen[bytes]:
-    """Start a child with the import path of this process, and send it `run` and the items."""
+    """Start a child process, and send `run` and the items to it.
+
+    The child has the import path of this process.
+    """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     child = subprocess.Popen(
         [sys.executable, "-c", _SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment

@@ -112,8 +112,8 @@ class Runner(Protocol):
 class SparkRunner:
     """The runner for every Spark session.
 
-    It starts a Spark job with one Spark task for each item of `tasks`. Raises MissingPackage if the Python of the
-    executors lacks what tasks need.
+    The runner starts a Spark job with one Spark task for each item of `tasks`. Raises MissingPackage if the Python of
+    the executors lacks what tasks need.
     """
 
     def available(self, spark: SparkSession) -> bool:
@@ -137,11 +137,11 @@ RUNNERS: Sequence[Runner] = (SparkRunner(),)  # the first that is available for 
 
 
 def run(spark: SparkSession, items: Sequence[Any], body: Body, *, count_requests: bool = True) -> list[Any]:
-    """Run `body` in tasks, each over some of the items; return the results in any order.
+    """Run `body` in tasks over all items; return the results in any order.
 
-    `count_requests` is as in `Runner.run`. `body` must be a function of a module, or another value that can be
-    pickled. Raises the errors of tasks, and Unsupported if the session names another Python than its application
-    (`require_python`).
+    Each task runs `body` over some of the items. With `count_requests`, requests to stores are added to
+    `task_requests`. `body` must be a function of a module, or another value that can be pickled. Raises the errors of
+    tasks, and Unsupported if the session names another Python than its application (`require_python`).
     """
     runner = next(runner for runner in RUNNERS if runner.available(spark))
     tasks = _tasks(spark, items, None)
@@ -153,8 +153,8 @@ def run(spark: SparkSession, items: Sequence[Any], body: Body, *, count_requests
 def distribute(spark: SparkSession, items: Sequence[Any], most: int | None = None) -> Any:
     """Return a DataFrame with a row for each task, to be the input of `mapInArrow`.
 
-    The only column has the pickled items of the task. `cuts` divides the items among at most `most` tasks; None stands
-    for as many tasks as the session runs at once.
+    The only column has the pickled items of the task. The items are divided among at most `most` tasks (`cuts`); None
+    stands for as many tasks as the session runs at once.
     """
     return data_frame(spark, pa.Table.from_batches(_tasks(spark, items, most)))
 
@@ -175,14 +175,14 @@ def received(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
 
 
 def sent(result: Any) -> pa.RecordBatch:
-    """Return a result of a task in the form that `run` takes."""
+    """Return a result of a task as the batch that `run` expects."""
     return pa.record_batch([pa.array([pickle.dumps(result)], pa.binary())], ["result"])
 
 
 def with_store_settings(
     spark: SparkSession, body: Callable[..., Iterator[pa.RecordBatch]], /, **arguments: Any
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return `body` with these arguments as a function for `mapInArrow`.
+    """Bind `arguments` to `body`, and return the result as a function for `mapInArrow`.
 
     The function uses the store settings of this process, and adds its requests to stores to `task_requests`. Raises
     Unsupported if the session names another Python than its application (`require_python`).
@@ -206,10 +206,10 @@ def in_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any]
 
 
 def in_surviving_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
-    """Do the same as `in_tasks`, even for items that crash their process.
+    """Compute function(item) in tasks, even for items that crash their process.
 
-    The result of such an item is `children.Died`. If a Python worker dies, all items are computed again, in child
-    processes of the tasks.
+    Return the results in the order of the items. The result of an item that crashes is `children.Died`. If a Python
+    worker dies, all items are computed again, in child processes of the tasks.
     """
     try:
         return _in_tasks(spark, items, function, apart=False)
@@ -220,15 +220,18 @@ def in_surviving_tasks(spark: SparkSession, items: Sequence[Any], function: Call
 
 
 def in_child_processes(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
-    """Do the same as `in_tasks` in child processes of tasks.
+    """Compute function(item) for each item, in child processes of tasks.
 
-    The result is `children.Died` for an item that crashes its process.
+    Return the results in the order of the items. The result is `children.Died` for an item that crashes its process.
     """
     return _in_tasks(spark, items, function, apart=True)
 
 
 def is_worker_death(error: Exception) -> bool:
-    """Return whether a job failed because a Python worker ended, for example by a signal."""
+    """Return whether a job failed because a Python worker ended.
+
+    A worker may end by a signal, for example.
+    """
     return _WORKER_DEATH in str(error)
 
 
@@ -336,7 +339,7 @@ def cuts(spark: SparkSession, count: int, most: int | None = None) -> list[tuple
 
 
 def failure(spark: SparkSession, error: Exception) -> str:
-    """Return why a job failed: what the Python of the tasks lacks, or else the `cause`."""
+    """Return why a job failed: what the Python of the tasks lacks, else the `cause`."""
     return worker_python.lack(spark, error) or cause(error)
 
 

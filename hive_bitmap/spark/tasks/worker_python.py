@@ -39,7 +39,10 @@ print(json.dumps([socket.gethostname(), sys.executable, "%d.%d" % sys.version_in
 
 
 def map_in_arrow(frame: DataFrame, run: Callable[..., Any], schema: StructType | str) -> DataFrame:
-    """Return `frame.mapInArrow(run, schema)`, with this process's Python if none is configured."""
+    """Return `frame.mapInArrow(run, schema)`.
+
+    Tasks run the Python of this process if no Python is configured.
+    """
     spark = frame.sparkSession
     if not jvm_reader.available(spark) or not runs_own_python(spark.sparkContext):
         return frame.mapInArrow(run, schema)
@@ -56,7 +59,7 @@ def map_in_arrow(frame: DataFrame, run: Callable[..., Any], schema: StructType |
 def runs_own_python(context: SparkContext) -> bool:
     """Return whether tasks run this process's Python.
 
-    Tasks do so if Spark is local and no Python is configured.
+    Tasks run this Python if Spark is local and no Python is configured.
     """
     is_configured = "PYSPARK_PYTHON" in os.environ or any(
         context._conf.contains(name) for name in ("spark.pyspark.python", WORKER_PYTHON)
@@ -87,7 +90,7 @@ def _fields(value: Any) -> list[Any]:
 
 
 def lack(spark: SparkSession, error: Exception) -> str:
-    """Say which Python ran the failed tasks, and what it lacks.
+    """Return which Python ran the failed tasks, and what this Python lacks.
 
     Return "" if the tasks failed for another cause, or if the error already names the Python. A small job that needs
     no PySpark worker runs the Python of the executors to examine it.

@@ -81,9 +81,9 @@ class Verification:
 
 @dataclass(kw_only=True)
 class _Tally:
-    """What the driver finds out about one index before shards are read.
+    """What the driver knows about one index before shards are read.
 
-    It counts stale, unindexed and gone files, and collects problems. `items` are the shards to compare.
+    A tally counts stale, unindexed and gone files, and collects problems. `items` are the shards to compare.
     """
 
     index: Index
@@ -95,11 +95,12 @@ class _Tally:
 
 
 def verify(spark: SparkSession, table: str, names: Sequence[str] = ()) -> list[Verification]:
-    """Compare all or the named indexes of a table with the table.
+    """Compare indexes of a table with the table.
 
-    Return a result for each, sorted by name. Every block of every unchanged base file is read, and compared with all
-    index rows of the block. A missing or damaged shard or manifest is a problem in the result. Raises NotFound for an
-    unknown table or index, and NotPermitted if only Spark may read the table.
+    `names` are the indexes to compare; all indexes are compared if it is empty. Return a result for each index, sorted
+    by name. Every block of every unchanged base file is read, and compared with all index rows of the block. A missing
+    or damaged shard or manifest is a problem in the result. Raises NotFound for an unknown table or index, and
+    NotPermitted if only Spark may read the table.
     """
     manifest.read.cache_clear()  # a cached manifest would hide later damage
     checksums.of_generation.cache_clear()
@@ -221,7 +222,10 @@ def _check_manifest(problems: Problems, published: Manifest) -> None:
 
 
 def _check_lines(problems: Problems, published: Manifest) -> None:
-    """Check the manifest's copy as lines of JSON, which older builds have not written."""
+    """Check the copy of a manifest as lines of JSON.
+
+    Older builds have not written this copy.
+    """
     sums = checksums.read(published.folder).get(manifest.LINES_NAME)
     if sums is None:
         return
@@ -253,10 +257,11 @@ def _item(
     *,
     zone: str,
 ) -> ShardItem:
-    """Return the work item for one shard, given its row in the manifest.
+    """Return the work item for one shard.
 
-    `number` is the position of the index among the verified indexes. `fresh` has a flag for each file of the manifest,
-    set if the file is unchanged since it was indexed. `zone` is the time zone of Spark's JVM.
+    `row` is the position of the shard in the manifest, and `number` the position of the index among the verified
+    indexes. `fresh` has a flag for each file of the manifest, set if the file is unchanged since it was indexed. `zone`
+    is the time zone of Spark's JVM.
     """
     crc = schema_crc(base.columns, zone, serde.read_properties(base))
     shard = published.shards.slice(row, 1).to_pylist()[0]
