@@ -176,8 +176,8 @@ def _logging_to_stderr(level: int) -> Iterator[None]:
 def _is_foreign_record(record: logging.LogRecord) -> bool:
     """Return whether the handler for other packages logs a record.
 
-    It does not log records of this package, which has its own handler, records of thrift, whose errors PyHive raises
-    as well, and errors caused by Ctrl-C.
+    The handler does not log records of this package, which has its own handler. It does not log records of thrift,
+    because PyHive raises these errors as well, and it does not log errors that Ctrl-C caused.
     """
     error = record.exc_info[1] if record.exc_info is not None else None
     return not (_is_caused_by_interrupt(error) or record.name.startswith(("hive_bitmap", "thrift")))
@@ -197,7 +197,10 @@ def _is_caused_by_interrupt(error: BaseException | None) -> bool:
 
 
 class _ConsoleHandler(logging.Handler):
-    """A log handler that prints through the console of progress bars, and so does not break the bars."""
+    """A log handler that prints without breaking progress bars.
+
+    It prints through the console of the bars.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
         line = f"{record.levelname.lower()}: {record.getMessage()}"

@@ -48,8 +48,8 @@ def doctor(context: click.Context, format_: str) -> None:
 def _without_traces(endpoint: Endpoint) -> Iterator[Endpoint]:
     """Yield an endpoint whose session creates no warehouse.
 
-    If a session with `endpoint` would create one, the yielded endpoint has a temporary folder as its warehouse.
-    Otherwise it is `endpoint` itself.
+    If a session with `endpoint` would create a warehouse, the yielded endpoint has a temporary folder as its warehouse.
+    Otherwise `endpoint` itself is yielded.
     """
     from hive_bitmap.spark.session import default_warehouse
 

@@ -1,7 +1,7 @@
 """Define the options that several commands share, and parse their values.
 
-Some options choose how an index is stored, others for which tables a command runs. Some values are lists of names, or
-of pairs NAME=VALUE.
+Some options choose how an index is stored; other options choose the tables for which a command runs. Some values are
+lists of names, or of pairs NAME=VALUE.
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ def split_names(text: str) -> list[str]:
 
 
 def split_keys(text: str) -> list[str]:
-    """Return the keys in a comma-separated list: names of columns, and expressions with names.
+    """Return the keys in a comma-separated list.
+
+    A key is a name of a column, or an expression with a name.
 
     >>> split_keys("origin, date_trunc('HOUR', ts) AS hour,`a,b`")
     ['origin', "date_trunc('HOUR', ts) AS hour", 'a,b']
@@ -100,7 +102,7 @@ def split_keys(text: str) -> list[str]:
 
 
 def _at_commas(text: str) -> list[str]:
-    """Cut a text at the commas that are in no brackets and no quotes."""
+    """Cut a text at the commas outside brackets and quotes."""
     parts, start, depth, quote = [], 0, 0, ""
     for at, character in enumerate(text):
         if quote:
@@ -177,8 +179,8 @@ def table_argument(table: str | None, all_: bool, database: str | None) -> str |
 def tables_of(spark: SparkSession, database: str | None, all_: bool) -> list[str]:
     """Return the names of the tables that have an index, in Spark's SQL.
 
-    The tables are those in `database` if it is given, else with `all_` those of all databases, else those of the
-    current database.
+    With `database`, only tables of this database are returned. Without it, the tables of the current database are
+    returned, or with `all_`, the tables of all databases.
     """
     from hive_bitmap.spark.registry.catalog import indexed_tables
 

@@ -1,6 +1,6 @@
 """Define what all commands share.
 
-That is the session or server of a command, the configuration file, options, and messages on stderr.
+All commands share the code for the session or server, the configuration file, options, and messages on stderr.
 """
 
 from __future__ import annotations
@@ -121,9 +121,9 @@ class Endpoint:
     def session(self, *, jobs: bool = True) -> Iterator[SparkSession]:
         """Yield the active session, or start one that ends with the `with` block.
 
-        `jobs` says whether the block runs many Spark jobs. If it does not, a new session has a JVM with only the quick
-        compiler, because little Java code runs often enough to be worth optimizing. Errors of Spark within the block
-        become HiveBitmapError. Raises UsageError if --hiveserver2 was given.
+        `jobs` says whether the block runs many Spark jobs. Without many jobs, a new session has a JVM with only the
+        quick compiler, because little Java code runs often enough to be worth optimizing. Errors of Spark within the
+        block become HiveBitmapError. Raises UsageError if --hiveserver2 was given.
         """
         if self.address is not None:
             raise click.UsageError("this command needs Spark; with --hiveserver2 use: " + WITHOUT_SPARK)
@@ -142,9 +142,9 @@ class Endpoint:
     def _started(self, jobs: bool) -> Iterator[SparkSession]:
         """Start a session, and stop it at the end of the `with` block.
 
-        `jobs` is as in `session`. Before the session stops, indexes with auto_refresh are refreshed after its writes.
-        Java's output while it stops is discarded. Afterwards a class archive is made in the background, so that later
-        commands start sooner (`archive_making`).
+        `jobs` says whether the block runs many Spark jobs. Before the session stops, indexes with auto_refresh are
+        refreshed after its writes. Java's output during the stop is discarded. Afterwards a class archive is made in
+        the background, so that later commands start sooner (`archive_making`).
         """
         from hive_bitmap.spark import archive_making, java
         from hive_bitmap.spark.catalyst.enabling import wait_at_end
@@ -209,7 +209,7 @@ def _console(stream: TextIO) -> Console:
 def one_line(error: BaseException) -> str:
     r"""Return the message of an error in one line.
 
-    If a task failed, the result is the message of the task's exception. Other messages are cut after their first
+    If a task failed, the result is the message of the task's exception. Any other message is cut after its first
     paragraph.
 
     >>> one_line(ValueError("Job aborted\n  Traceback ..\nhive_bitmap.errors.FileChanged: a is gone\n\n at x"))

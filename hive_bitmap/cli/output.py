@@ -67,8 +67,8 @@ def print_records(
 ) -> None:
     """Print records as a table, JSON or CSV.
 
-    `format_` is as in `print_reports`. A table shows only `fields`; JSON and CSV have all values of the records. If the
-    format is `table` and there are no records, `empty_message` is printed on stderr instead.
+    `format_` is `table`, `json` or `csv`. A table shows only `fields`; JSON and CSV have all values of the records. If
+    the format is `table` and there are no records, `empty_message` is printed on stderr instead.
     """
     match format_:
         case "json":
@@ -83,7 +83,7 @@ def print_records(
 
 
 def print_count(format_: str, count: int) -> None:
-    """Print a number of rows: bare for people, as one record for programs."""
+    """Print a number of rows: only the number for people, one record for programs."""
     match format_:
         case "json":
             write_json([json.dumps({"count": count})])
@@ -110,10 +110,10 @@ def write_json(records: Iterable[str]) -> None:
 
 
 def write_csv(names: Sequence[str], records: Iterable[Iterable[Any]]) -> None:
-    """Write records as CSV, below a header of `names`; without names, there is no header.
+    """Write records as CSV, below a header line if there are `names`.
 
-    Nothing is written before the first record arrives; then the header, too. Without records, only the header is
-    written.
+    Nothing is written before the first record arrives. Then the header is written, too. Without records, only the
+    header is written.
     """
     lines = map(csv_line, records)
     first = next(lines, None)
@@ -193,7 +193,7 @@ def _csv_field(value: Any) -> str:
 
 
 class _Number(str):
-    """A number read from JSON, kept as its text, so that it is written with the digits that were read."""
+    """A number from JSON, kept as text, so that its digits are written unchanged."""
 
 
 def print_rows(format_: str, frame: DataFrame, limit: int | None) -> None:

@@ -1,6 +1,6 @@
 """Show the progress of a build: files, rows, bytes a second.
 
-The progress is a bar in a terminal, and otherwise lines of the log.
+The progress is shown as a bar in a terminal, otherwise as lines of the log.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ def build_bar(what: str) -> Iterator[Callable[[BuildProgress], None] | None]:
 
 
 def _progress_logger(what: str) -> Callable[[BuildProgress], None]:
-    """Return a function that logs the progress of a build, with `what` at the beginning of each line.
+    """Return a function that logs the progress of a build.
 
-    It logs at most one line every SECONDS_BETWEEN_LINES, and a line at the end of the build.
+    Each line begins with `what`. The function logs at most one line every SECONDS_BETWEEN_LINES, and a line at the end
+    of the build.
     """
     speed, before = _speed_formatter(), time.monotonic()
 
@@ -68,8 +69,8 @@ def _progress_logger(what: str) -> Callable[[BuildProgress], None]:
 def _speed_formatter() -> Callable[[BuildProgress], str]:
     """Return a function that formats the average reading speed of a build.
 
-    It takes the progress of the build, and returns a text such as `12 MB/s`. The average is over the time since
-    `_speed_formatter` was called.
+    The function takes the progress of the build, and returns a text such as `12 MB/s`. The average is over the time
+    since `_speed_formatter` was called.
     """
     started = time.monotonic()
     return lambda done: f"{size(int(done.bytes / max(time.monotonic() - started, 1e-3)))}/s"

@@ -203,8 +203,8 @@ def _show(renderer: ModuleType, plan: object, html: Path | None, width: int | No
     """Print a plan as text or as JSON, and write it as HTML if a file is given.
 
     `format_` is "table" (text) or "json". Lines of text have at most `width` characters; None stands for the width of
-    the terminal, or 100 if that is unknown. `html` is the file for the HTML. `renderer` is the module whose functions
-    to_text, to_json and to_html accept `plan`.
+    the terminal, or for 100 if this width is unknown. `html` is the file for the HTML. `renderer` is the module whose
+    functions to_text, to_json and to_html accept `plan`.
     """
     if html is not None:
         html.write_text(renderer.to_html(plan), encoding="utf-8")

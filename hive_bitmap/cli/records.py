@@ -30,7 +30,7 @@ LEFTOVER_FIELDS = (
 
 
 def behind_its_table(status: IndexStatus) -> str:
-    """Describe how far an index is behind its table, and the error of its last refresh.
+    """Describe how far an index is behind its table, and its last refresh error.
 
     Return "" if the index is not behind and nothing failed.
     """
@@ -45,9 +45,9 @@ def behind_its_table(status: IndexStatus) -> str:
 
 
 def leftover_record(leftover: Leftover, dry_run: bool) -> dict[str, Any]:
-    """Return the record of a folder that nothing references.
+    """Return the record of a folder that a build left behind.
 
-    With `dry_run`, the record says that the folder would be deleted instead of that it was deleted. Its field
+    With `dry_run`, the record says that the folder would be deleted; otherwise, that it was deleted. The field
     `seconds` says how much longer the folder is kept.
     """
     deleted = "would be deleted" if dry_run else "deleted"

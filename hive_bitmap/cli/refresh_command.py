@@ -80,8 +80,8 @@ def refresh(
 def _refresh_once(spark: SparkSession, tables: Sequence[str], database: str | None, all_: bool, format_: str) -> int:
     """Refresh the tables once; return the number of tables that failed.
 
-    The tables are `tables`, or if there are none, all tables with an index: of all databases with `all_`, else of
-    `database`, where None stands for the current one. A record is printed for each table.
+    If `tables` is empty, all tables with an index are refreshed: with `all_` in all databases, else in `database` (None
+    for the current database). A record is printed for each table.
     """
     from hive_bitmap.spark.following.table_refresh import refresh_table
     from hive_bitmap.spark.registry.catalog import indexed_tables
@@ -97,7 +97,7 @@ def _refresh_once(spark: SparkSession, tables: Sequence[str], database: str | No
 def _refresh_again(spark: SparkSession, tables: Sequence[str], database: str | None, all_: bool, format_: str) -> int:
     """Refresh the tables again; return the number of tables that failed.
 
-    The arguments are as in `_refresh_once`. Errors are printed instead of raised. A failure of the whole call, for
+    The arguments are those of `_refresh_once`. Errors are printed instead of raised. A failure of the whole call, for
     example of the metastore, counts as one failed table.
     """
     from pyspark.errors import PySparkException

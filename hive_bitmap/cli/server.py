@@ -113,8 +113,8 @@ def address_of(
 ) -> Address | None:
     """Return the address of HiveServer2; None without --hiveserver2.
 
-    Prompts for the password if `auth` needs one and the environment has none. Raises UsageError for options that do not
-    fit together, and BadParameter for an invalid address.
+    Prompts for the password if `auth` needs a password and the environment has none. Raises UsageError for options that
+    do not fit together, and BadParameter for an invalid address.
     """
     if hiveserver2 is None:
         return None
@@ -176,7 +176,7 @@ def count(endpoint: Endpoint, table: str, where: str | None, format_: str) -> No
 def offsets(endpoint: Endpoint, table: str, where: str, out: str, utf8: bool, min_split: int | None) -> Plan:
     """Run the command `offsets` with the output file `out` on the server.
 
-    `utf8` and `min_split` are as in `server_queries.write_offsets`. Return the plan.
+    `server_queries.write_offsets` describes `utf8` and `min_split`. Return the plan.
     """
     from hive_bitmap.hive.hiveserver.server_queries import write_offsets
 
@@ -196,7 +196,7 @@ def look_up(endpoint: Endpoint, table: str, where: str) -> Plan:
 
 
 def print_blocks(format_: str, plan: Plan) -> None:
-    """Print the selected blocks of a plan by file and offset, with their numbers of selected rows.
+    """Print the selected blocks of a plan: file, offset and number of selected rows.
 
     A file that is read whole is printed once, without an offset and a number.
     """
@@ -213,7 +213,7 @@ def print_blocks(format_: str, plan: Plan) -> None:
 def run_script(endpoint: Endpoint, parts: list[Part], keep_going: bool, limit: int | None, format_: str) -> None:
     """Run the statements of a script on the server, in one session.
 
-    `parts` are the statements, in the server's dialect. `limit` and `format_` are as in `_print_rows`. The first
+    `parts` are the statements, in the server's dialect. `limit` and `format_` are passed to `_print_rows`. The first
     failure raises HiveBitmapError, unless `keep_going` is set: then the exit status is 1 if a statement has failed.
     """
     failed = False

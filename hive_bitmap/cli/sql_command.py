@@ -39,7 +39,9 @@ WITHOUT_JOBS = {"SHOW", "DESCRIBE", "DESC", "USE"}  # first words of statements 
 
 
 def inputs(tables: Callable[[], Iterable[str]]) -> Iterator[list[Part]]:
-    """Yield the statements of each input, until Ctrl-D or one of EXIT_WORDS.
+    """Read inputs from a prompt, and yield the statements of each input.
+
+    The inputs end with Ctrl-D or one of EXIT_WORDS.
 
     Ctrl-C discards the current input. `tables` returns the names of tables that Tab completes, and is called before
     each input.
@@ -73,7 +75,7 @@ def state_folder() -> Path:
 
 
 def is_unfinished(text: str) -> bool:
-    """Return whether a statement has begun, but not ended, so that Enter begins another line."""
+    """Return whether a statement has not ended, so that Enter begins another line."""
     return bool(text.strip()) and not is_complete(text) and not _is_exit(text)
 
 
@@ -89,7 +91,7 @@ def _is_exit(text: str) -> bool:
 def _history() -> History:
     """Return the history of statements typed at the prompt.
 
-    It is a file that all runs of the command share, or if this file cannot be written, only in memory.
+    All runs of the command share the history in a file. If this file cannot be written, the history is only in memory.
     """
     folder = state_folder()
     try:
@@ -176,7 +178,8 @@ def _run_script(spark: SparkSession, parts: list[Part], keep_going: bool, format
 def _run_interactively(spark: SparkSession, format_: str, limit: int | None) -> None:
     """Run statements as they are typed, until the input ends.
 
-    An error or Ctrl-C ends only the current input. `limit` is as in `_run_script`.
+    An error or Ctrl-C ends only the current input. At most `limit` rows of a statement are printed; None stands for the
+    default of `print_rows`.
     """
 
     for parts in inputs(lambda: [table.name for table in spark.catalog.listTables()]):
@@ -195,7 +198,8 @@ def _run_interactively(spark: SparkSession, format_: str, limit: int | None) -> 
 def _run(spark: SparkSession, part: Part, format_: str, limit: int | None) -> str | None:
     """Run a statement and print its rows.
 
-    Return the reason of a failure in one line, or None if the statement succeeded. `limit` is as in `_run_script`.
+    Return the reason of a failure in one line, or None if the statement succeeded. At most `limit` rows are printed;
+    None stands for the default of `print_rows`.
     """
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
@@ -215,7 +219,7 @@ def _run(spark: SparkSession, part: Part, format_: str, limit: int | None) -> st
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """Number duplicate names, which Spark compares without case.
+    """Make names unique by adding numbers; case does not matter, as in Spark.
 
     >>> unique_names(["a", "b", "A", "a"])
     ['a', 'b', 'A (2)', 'a (3)']

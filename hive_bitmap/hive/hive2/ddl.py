@@ -2,8 +2,8 @@
 
 Hive uses an index only if a parameter of the index has a time that is not older than any base file. For a table, the
 parameter is `base_timestamp`. For a partition, its name consists of the partition's values as Java prints a map
-(`stamp_name`). The time is in milliseconds; usually Hive's own REBUILD writes it. The DDL of this module writes the
-modification time of the newest indexed base file. If a file is added or changed later, the index is stale for Hive,
+(`stamp_name`). The time is in milliseconds, and usually written by Hive's own REBUILD. The DDL of this module writes
+the modification time of the newest indexed base file. If a file is added or changed later, the index is stale for Hive,
 and Hive makes a full scan.
 """
 
@@ -28,7 +28,7 @@ class HivePartition:
 
     An unpartitioned table is one partition with the values (). `base` is the folder of the base files, and `newest_ms`
     the modification time of the newest base file (milliseconds since 1970). `folder` is the folder of the exported
-    files, and `rows` the number of their rows.
+    files, and `rows` the number of rows in these files.
     """
 
     values: tuple[str, ...]

@@ -48,10 +48,10 @@ GREGORIAN = dt.date(1582, 10, 15)  # for earlier dates Hive 2 uses the Julian ca
 
 @dataclass(frozen=True, kw_only=True)
 class Copy:
-    """Work item of a task: copy rows of a shard into a new shard in `folder`.
+    """The work item of a task: copy rows of a shard into a new shard in `folder`.
 
-    The rows of `files` in the shard at `path`, which has `size` bytes, are copied. `partition` is the number of the
-    partition that the files belong to.
+    The rows of `files` in the shard at `path`, which has `size` bytes, are copied. `partition` is the position of the
+    files' partition among the partitions of the table.
     """
 
     partition: int
@@ -109,7 +109,7 @@ def export(spark: SparkSession, table: str, index: str, root: str, name: str | N
 
 
 def _without_aggregates(definition: Definition) -> Definition:
-    """Return the definition of an index without its aggregates; AGGREGATE becomes COMPACT."""
+    """Return an index's definition without aggregates; AGGREGATE becomes COMPACT."""
     return replace(definition, type="COMPACT" if definition.counts_files else definition.type, aggregates=())
 
 
@@ -146,7 +146,8 @@ def _require_readable(base: Table, index: Index) -> None:
 def _indexed_files(spark: SparkSession, base: Table, index: Index, base_sources: Sequence[Source]) -> FileRecords:
     """Return what an index records about the files of all partitions.
 
-    `base_sources` are the partitions of the base table with their files. The result has the files in the same order.
+    `base_sources` are the partitions of the base table with their files. The result has the files in the order of
+    `base_sources`.
     """
     covered = Covered.by([manifest.read(folder) for folder in catalog.segments(spark, index)])
     listing = Listing.of((source.values, source.files) for source in base_sources)
@@ -180,8 +181,8 @@ def _require_complete(
 def _copies(number: int, indexed: FileRecords, files: Longs, definition: Definition, folder: str) -> list[Copy]:
     """Return a work item for each shard that has rows of these files.
 
-    `files` are the positions of the files in `indexed`, and all belong to partition `number`. The index must cover
-    them. `folder` is the folder for the new shards.
+    `files` are the positions of these files in `indexed`. All files belong to the partition at the position `number`,
+    and the index must cover all of them. `folder` is the folder for the new shards.
     """
     copies = []
     for shard in np.unique(indexed.shard[files]).tolist():
@@ -202,7 +203,7 @@ def _copies(number: int, indexed: FileRecords, files: Longs, definition: Definit
 
 
 def _newest(source: Source) -> int:
-    """Return the newest modification time (ms) of the visible files in a partition's folder.
+    """Return the newest modification time of visible files in a partition's folder, in ms.
 
     Return 0 if there are no files. Hive compares this time with the time in the index.
     """
@@ -214,8 +215,8 @@ def _newest(source: Source) -> int:
 def _wait_past(newest_ms: int) -> None:
     """Wait until the clock is past a modification time, in milliseconds since 1970.
 
-    So any later change of a file gets a later time, even if Hive's Java sees whole seconds only. Raise Unsupported if
-    the time is in the future.
+    After the wait, any change of a file gets a later time, even if Hive's Java sees whole seconds only. Raise
+    Unsupported if the time is in the future.
     """
     wait = newest_ms / 1000 + COARSE_RESOLUTION - time.time()
     if wait > COARSE_RESOLUTION:
@@ -224,7 +225,10 @@ def _wait_past(newest_ms: int) -> None:
 
 
 def _run(spark: SparkSession, copies: Sequence[Copy], partitions: int) -> list[int]:
-    """Run the copies in Spark tasks; return the number of rows written for each of the `partitions` partitions."""
+    """Run the copies in Spark tasks, and return the number of rows of each partition.
+
+    There are `partitions` partitions.
+    """
     rows = [0] * partitions
     try:
         counts = in_tasks(spark, copies, _copy)
@@ -236,7 +240,7 @@ def _run(spark: SparkSession, copies: Sequence[Copy], partitions: int) -> list[i
 
 
 def _copy(copy: Copy) -> int:
-    """Inside a task: write rows of a shard; return their number."""
+    """Inside a task: write the rows of a copy, and return the number of rows."""
     rows = _rows(copy)
     if rows.num_rows:
         path = f"{copy.folder}/{shard_name(copy.folder)}"

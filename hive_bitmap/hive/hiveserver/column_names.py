@@ -29,7 +29,7 @@ class Names:
         self._qualifiers = {(), () if table is None else (table.lower(),)}
 
     def column(self, tokens: Tokens) -> Column | None:
-        """Read the name of a column and return the column.
+        """Read a column name, and return the column.
 
         Return None if no column or more than one column has the name.
         """
@@ -41,8 +41,9 @@ class Names:
     def hides_structure(self, tokens: Iterable[Token]) -> bool:
         """Return whether a keyword among the tokens may be a column.
 
-        The keywords are AND, OR, NOT, BETWEEN, CASE and END, without quotes. A keyword may be a column if the table
-        has a column of this name. END without a CASE does not count: it can only be a column, and hides nothing.
+        The keywords are AND, OR, NOT, BETWEEN, CASE and END, without quotes. A keyword may be a column if the table has
+        a column of this name. END without a CASE does not count, because END can then only be a column, and hides
+        nothing.
         """
         words = {token.key for token in tokens if token.key in _STRUCTURE}
         if "CASE" not in words:

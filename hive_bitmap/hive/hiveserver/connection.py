@@ -40,8 +40,8 @@ _PREAMBLE = re.compile(r"^(?:Error while (?:compiling|processing) statement: )?(
 class Address:
     """The address of a HiveServer2, its transport, and the credentials.
 
-    `seconds` limits the time of each answer. With `ssl`, the server's certificate is verified by the CA certificates
-    in `ca_file`, or if that is None, by those that this machine trusts.
+    `seconds` limits the time of each answer. With `ssl`, the server's certificate is verified by the CA certificates in
+    `ca_file`; None stands for the CA certificates that this machine trusts.
     """
 
     host: str
@@ -85,7 +85,7 @@ class Server:
             yield from batch
 
     def batches(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
-        """Run a statement and yield its rows in lists of 1 to FETCHED; raises ServerError."""
+        """Run a statement and yield lists of 1 to FETCHED rows; raises ServerError."""
         with self.result(statement) as (_, batches):
             yield from batches
 
@@ -116,7 +116,10 @@ class Server:
             yield batch
 
     def all(self, statement: str) -> list[tuple[Any, ...]]:
-        """Run a statement and return all rows of the result, which should be few; raises ServerError."""
+        """Run a statement and return all rows of its result; raises ServerError.
+
+        The result should have few rows.
+        """
         return list(self.rows(statement))
 
 
@@ -144,7 +147,10 @@ def connected(address: Address) -> Iterator[Server]:
 
 
 def _transport(address: Address) -> Any:
-    """Return a Thrift transport with a timeout, which PyHive's own transports lack."""
+    """Return a Thrift transport with a timeout.
+
+    PyHive's own transports have no timeout.
+    """
     from thrift.transport import TSocket, TSSLSocket, TTransport
 
     context = _tls(address.ca_file) if address.ssl else None
@@ -175,7 +181,9 @@ def _tls(ca_file: str | None) -> SSLContext:
 
 
 def _http(address: Address, context: SSLContext | None) -> Any:
-    """Return a Thrift transport over HTTP that sends user and password with each request.
+    """Return a Thrift transport over HTTP.
+
+    It sends user and password with each request.
 
     `context` is the TLS context for HTTPS; None for plain HTTP.
     """
@@ -215,7 +223,7 @@ def _sasl(address: Address, mechanism: str) -> Callable[[], Any]:
 def _close(opened: Any) -> None:
     """Close a cursor or connection; log errors instead of raising them.
 
-    What made closing fail has usually raised an error before.
+    The cause of a failed close has usually raised an error before.
     """
     try:
         opened.close()

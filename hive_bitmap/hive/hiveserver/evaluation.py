@@ -39,13 +39,14 @@ Bits = npt.NDArray[np.uint8]
 def fetched(
     server: Server, definition: Definition, column: str, node: Predicate, within: str
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the index rows whose key matches `node`, a predicate over `column`, in batches.
+    """Yield the index rows whose key matches a predicate, in batches.
 
-    The order is arbitrary, and rows whose keys do not match may be included. A batch has a row for each key and block,
-    with these columns: `key`, in the Arrow type of the column; `bucket` (string); `offset` (int64); and the bitmaps in
-    `definition.bitmap_fields`, none for COMPACT. For a type that is not in COMPARED, `key` is boolean: NULL for the
-    key NULL, and TRUE for any other key. `within` is a condition in HiveQL that limits the rows further; "" for no
-    limit. Raises ServerError, and NotFound for a column that the index does not have.
+    The predicate `node` is over `column`. The order is arbitrary, and rows whose keys do not match may be included. A
+    batch has a row for each key and block, with these columns: `key`, in the Arrow type of the column; `bucket`
+    (string); `offset` (int64); and `definition.bitmap_fields`, if the index has bitmaps. For a type that is not in
+    COMPARED, `key` is boolean: NULL for the key NULL, and TRUE for any other key. `within` is another condition, in
+    HiveQL, on the rows; "" for no condition. Raises ServerError, and NotFound for a column that the index does not
+    have.
     """
     key = find(definition.columns, column, f"index {definition.name}")
     names = [_key(key), *(quote(field.name) for field in (BUCKET, *_stored(definition)))]
@@ -101,10 +102,11 @@ def evaluation(
 ) -> Callable[[Sequence[Lookup]], list[LookupResult]]:
     """Return a function that does lookups through a server.
 
-    `chosen` has the index of each column, by lower-case name. `within` has for each index, by its name, a condition in
-    HiveQL that limits the rows of the index; "" for no limit. The function returns for each lookup, in their order, a
-    result like that of `select.count`. Lookups with the same predicate are evaluated together. No file is `damaged` in
-    the results: if an index table has impossible rows, the function raises CorruptIndex. It also raises ServerError.
+    `chosen` has the index of each column, by lower-case name. `within` has, by the name of each index, a condition in
+    HiveQL that limits the rows of the index; "" for no limit. The function returns a result for each lookup, in the
+    order of the lookups; the result is like the result of `select.count`. Lookups with the same predicate are evaluated
+    together. No file is `damaged` in the results: if an index table has impossible rows, the function raises
+    CorruptIndex. The function also raises ServerError.
     """
 
     def evaluate(lookups: Sequence[Lookup]) -> list[LookupResult]:
@@ -173,9 +175,9 @@ class _ServerEvaluation:
         return bits
 
     def _key_rows(self, column: str, node: Predicate) -> Bits:
-        """Return the base rows whose key satisfies `node`, a predicate over `column`.
+        """Return the base rows whose key satisfies a predicate.
 
-        All rows of files that the column's index does not cover are included.
+        The predicate `node` is over `column`. All rows of files that the column's index does not cover are included.
         """
         if column not in self.unit.parts:
             return selection.everything(self.layout)
@@ -189,10 +191,10 @@ class _ServerEvaluation:
         return bits
 
     def _decode(self, definition: Definition, rows: pa.RecordBatch, blocks: BlockNumbers, bits: Bits) -> None:
-        """OR the base rows of index rows into `bits`.
+        """Set the bits of the base rows that index rows stand for.
 
-        `rows` are rows of the index `definition`, and `blocks` finds their blocks. A row of a COMPACT index stands for
-        all rows of its block.
+        `rows` are rows of the index `definition`, `blocks` finds the blocks of these rows, and `bits` has the bits to
+        set. A row of a COMPACT index stands for all rows of its block.
         """
         row_blocks, positions = blocks.find(rows["bucket"].dictionary_encode(), rows["offset"].to_numpy())
         if not definition.has_bitmaps:

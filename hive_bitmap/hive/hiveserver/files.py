@@ -1,8 +1,8 @@
 r"""List folders and read text files through a server.
 
-In Hive, the command `dfs` lists and reads; in Spark, file data sources do. `dfs` splits its arguments at blanks, even
-within quotes, and reads paths as globs. So a special character is written as a character class with a hexadecimal
-escape, like `[\\x20]`: a glob that only this character matches.
+In Hive, the command `dfs` lists folders and reads files; in Spark, file data sources do so. `dfs` splits its arguments
+at blanks, even within quotes, and reads paths as globs. So a special character is written as a character class with a
+hexadecimal escape, like `[\\x20]`: a glob that only this character matches.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def entries(server: Server, folder: str) -> list[Entry] | None:
     """List the files and folders in a folder, sorted by name.
 
     Return None if the folder does not exist. Spark's Thrift Server lists only visible files, and includes the files of
-    subfolders. Raises Unsupported if it lists a file of a subfolder, and ServerError.
+    subfolders. Raises Unsupported if the list has a file of a subfolder, and ServerError.
     """
     if server.is_spark:
         return _spark_entries(server, folder)
@@ -61,7 +61,7 @@ def lines(server: Server, path: str) -> Iterator[str]:
 
 
 def glob(path: str) -> str:
-    r"""Return an argument of `dfs` that matches only this path.
+    r"""Convert a path to an argument of `dfs` that matches only this path.
 
     >>> glob("file:/w/a b/é")
     'file:/w/a[\\x20]b/é'

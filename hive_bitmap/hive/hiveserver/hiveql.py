@@ -17,9 +17,9 @@ MOST_VALUES = 1000  # values in one IN
 
 
 def condition(node: Predicate, types: Mapping[str, str]) -> str:
-    """Return a condition that is TRUE wherever the predicate is TRUE; "" if it would restrict nothing.
+    """Return a condition that is TRUE wherever a predicate is TRUE.
 
-    `types` has the types of the columns, by lower-case name.
+    The result is "" if the condition would restrict nothing. `types` has the types of the columns, by lower-case name.
 
     >>> condition(And((Compare("a", ">", 1), Prefix("b", "x"), Compare("b", "<>", "é"))), {"a": "int", "b": "string"})
     "`a` > 1 AND `b` LIKE 'x%'"
@@ -49,7 +49,7 @@ def condition(node: Predicate, types: Mapping[str, str]) -> str:
 
 
 def literal(value: Value, type: str) -> str:
-    """Return a value as a HiveQL literal of a column's type; "" if servers might misread it."""
+    """Return a value as a HiveQL literal of this type; "" if servers might misread it."""
     match value:
         case bool():
             return str(value).lower()

@@ -57,7 +57,10 @@ def _compare(column: Column, op: str, literal: Literal) -> Predicate:
 
 
 def _null_safe_equal(column: Column, literal: Literal) -> Predicate:
-    """Convert `<=>`, which is never NULL: a NULL in the column equals only the literal NULL."""
+    """Convert a test by `<=>`, which is never NULL.
+
+    A NULL in the column equals only the literal NULL.
+    """
     if literal.value is None:
         return IsNull(column.name)
     return And((_compare(column, "=", literal), IsNull(column.name, negated=True)))

@@ -1,6 +1,6 @@
 """Convert literals to values of a column's type.
 
-Only literals with the same value in every session are converted. The allowlist: integers, decimals without an
+Only literals with the same value in every session are converted. The allowlist has integers, decimals without an
 exponent, single-quoted strings without a backslash, TRUE, FALSE, NULL, and DATE 'yyyy-mm-dd' from 1583 on, where all
 calendars agree. Any other literal is left to Spark.
 """
@@ -27,7 +27,7 @@ _FIRST_YEAR = 1583  # the hybrid calendar of older writers changes from Julian t
 
 
 class EngineOnly(Exception):
-    """A leaf that only an engine can evaluate, not this package."""
+    """The error for a leaf that this package cannot evaluate; only an engine can."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,9 @@ def _number(text: str) -> Literal:
 def _integer(size: int, suffix: str, minus: bool) -> Literal:
     """Return an integer literal with the digits of its type.
 
-    `size` is the absolute value, `suffix` the letter after the digits, or "". `minus` says whether the literal is
-    negative. The type is int if the literal fits, else bigint, else a decimal of the literal's length. For int and
-    bigint, the digits are those of the decimal type to which Spark widens the type:
+    `size` is the absolute value, and `suffix` the letter after the digits ("" without a letter). `minus` says whether
+    the literal is negative. The type is int if the literal fits, else bigint, else a decimal of the literal's length.
+    For int and bigint, the digits are those of the decimal type to which Spark widens the type:
     https://github.com/apache/spark/blob/v4.0.0/sql/api/src/main/scala/org/apache/spark/sql/types/DecimalType.scala
     """
     if suffix and size >= 1 << (_SUFFIX_BITS[suffix] - 1):
@@ -134,7 +134,7 @@ def _decimal(literal: Literal, precision: int, scale: int) -> Decimal | OutOfRan
     """Return the number `literal` as a value of the type decimal(precision, scale).
 
     Raises EngineOnly if comparing the number with a column of this type may lose digits: Spark converts both to a
-    common decimal type, and rounds if that would need more than 38 digits.
+    common decimal type, and rounds if this type would need more than 38 digits.
     """
     value = Decimal(str(literal.value))
     if -int(value.as_tuple().exponent) > scale or max(precision - scale, literal.digits) + scale > _MAX_DIGITS:

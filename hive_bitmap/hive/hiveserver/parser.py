@@ -138,7 +138,10 @@ class Condition(Grammar[Predicate, Column]):
         raise EngineOnly
 
     def _operand(self) -> Column | str:
-        """Read a column or a literal, with or without parentheses; return a literal as its text."""
+        """Read a column or a literal, which may be in parentheses.
+
+        Return a column as Column, and a literal as its text.
+        """
         tokens, opened = self.tokens, 0
         while tokens.accept("("):
             opened += 1
@@ -210,7 +213,9 @@ class Condition(Grammar[Predicate, Column]):
 
 
 def _bracket_pairs(text: str, tokens: Sequence[Token]) -> dict[int, int]:
-    """Map the position of each opening bracket to the position of its closing bracket.
+    """Return the position of each bracket's closing bracket, by opening bracket.
+
+    Both are positions in `tokens`.
 
     Raises InvalidPredicate if brackets do not match.
     """

@@ -37,10 +37,13 @@ PARTITIONS_AT_ONCE = 100  # partitions added by one statement
 
 
 def register_index(server: Server, index: HiveIndex) -> None:
-    """Register an exported index with the server, in place of an earlier export.
+    """Register an exported index with the server.
 
-    Raises Unsupported if the server has no indexes or no JavaEWAH, or if its base table is not the indexed table.
-    Raises AlreadyExists if another table has the name of the index table. Raises NotFound and ServerError.
+    It replaces an earlier export of the index.
+
+    Raises Unsupported if the server does not support indexes or has no JavaEWAH, or if the server's base table is not
+    the indexed table. Raises AlreadyExists if another table has the name of the index table. Raises NotFound and
+    ServerError.
     """
     _require_indexes(server)
     _require_same_table(server, index)
@@ -101,7 +104,8 @@ def _location(server: Server, base: Table, values: tuple[str, ...]) -> str:
 def _exported_before(server: Server, index: HiveIndex) -> bool:
     """Return whether the server has an earlier export of the index.
 
-    That is a table of the name `index.index_table`. Raises AlreadyExists if a table of this name is something else.
+    An earlier export is a table named `index.index_table`. Raises AlreadyExists if a table of this name is something
+    else.
     """
     try:
         existing = tables.describe(server, f"{quote(index.definition.database)}.{quote(index.index_table)}")
@@ -133,11 +137,11 @@ def _require_all_rows(server: Server, index: HiveIndex) -> None:
 def register(server: Server, root: str, index_table: str | None = None) -> Definition:
     """Create or replace the index table of an index that was built elsewhere.
 
-    `root` is the folder with the generations of the index; all complete segments in it that were not replaced are
-    used. `index_table` is the name of the index table, `table` or `database.table`. None stands for the default name,
-    in the database in which the index was built. Raises NotFound if the folder has no generation or the base table is
-    missing, AlreadyExists if a table with this name does not belong to this index, Unsupported if the index does not
-    fit the base table, CorruptIndex if its definition is damaged, and ServerError.
+    `root` is the folder with the generations of the index. All complete segments in this folder that were not replaced
+    are used. `index_table` is the name of the index table, `table` or `database.table`. None stands for the default
+    name, in the database in which the index was built. Raises NotFound if the folder has no generation or the base
+    table is missing, AlreadyExists if a table with this name does not belong to this index, Unsupported if the index
+    does not fit the base table, CorruptIndex if the definition of the index is damaged, and ServerError.
     """
     if server.is_spark:
         raise Unsupported(
@@ -235,7 +239,10 @@ def _point_to(server: Server, base: Table, definition: Definition) -> None:
 
 
 def create_statement(base: Table, definition: Definition) -> str:
-    """Return the statement that creates the index table, with the base table's current types."""
+    """Return the statement that creates the index table.
+
+    The columns have the base table's current types.
+    """
     types = {column.name: column.type for column in base.columns}
     keys = [Column(column.name, types[column.name.lower()]) for column in definition.plain_columns]
     keys += [expression.stored for expression in definition.expressions]

@@ -1,9 +1,9 @@
 """Query a table's indexes through HiveServer2: select blocks, count rows, write offsets.
 
-A lookup of a predicate selects blocks and counts their rows; it also lists the files that no index covers. The count
-of matching rows and the offsets file for readers of compact indexes are made from it. The files in the server's
-listings are compared with the manifests by size and modification time only, because a server does not show the
-checksum of a file's tail.
+A lookup of a predicate selects blocks and counts the matching rows in each block; it also lists the files that no index
+covers. The total count, and the offsets file for readers of compact indexes, are made from this lookup. The files in
+the server's listings are compared with the manifests by size and modification time only, because a server does not show
+the checksum of a file's tail.
 """
 
 from __future__ import annotations
@@ -106,10 +106,10 @@ def write_offsets(
     """Write the compact-index result file of a predicate, and return the plan.
 
     `path` is a local path. `utf8` allows paths that are not ASCII. `min_split` is the least size in bytes of the
-    reader's splits, except the last split of a file; it is needed for formats whose blocks span several splits. Raises
-    the errors of `look_up`. Raises Unsupported if `min_split` is missing, if a reader would misread the result file,
-    if the current version of a file is not indexed (the offsets of its blocks are then unknown), and for Spark's
-    Thrift Server, which does not list all files that a reader may see. After an error, nothing is written.
+    reader's splits, except the last split of a file; `min_split` is needed for formats whose blocks span several
+    splits. Raises the errors of `look_up`. Raises Unsupported if `min_split` is missing, if a reader would misread the
+    result file, if the current version of a file is not indexed (the offsets of its blocks are then unknown), and for
+    Spark's Thrift Server, which does not list all files that a reader may see. After an error, nothing is written.
     """
     if server.is_spark:
         raise Unsupported(
@@ -137,9 +137,9 @@ def _chosen(
 ) -> dict[str, Definition]:
     """Return the index of each column that the predicate `tree` tests.
 
-    Each item of `indexes` is a tuple (index table, definition, reason why the index cannot be used; "" if it can). If
-    the predicate tests no indexed column, the result has one usable index, under the name "": any of them will do,
-    because each index records the number of rows. Raises NotFound if no index can be used.
+    Each item of `indexes` is a tuple (index table, definition, reason); the reason says why the index cannot be used
+    ("" if it can). If the predicate tests no indexed column, the result has one usable index, under the name "". Any
+    usable index will do, because each index records the number of rows. Raises NotFound if no index can be used.
     """
     usable = [definition for _, definition, why in indexes if not why]
     if usable:
@@ -179,16 +179,16 @@ def _residual_predicates(server: Server, base: Table, tree: Predicate) -> dict[V
 
 
 def _in_slots(index_slots: slots.Slots, segments: Collection[str]) -> str:
-    """Return a HiveQL condition on slots that selects the rows of these segments."""
+    """Return a HiveQL condition on slots that selects the rows of `segments`."""
     numbers = sorted(number for number, folder in index_slots.items() if folder in segments)
     return f"{quote(SEGMENT.name)} IN ({', '.join(map(str, numbers)) or '-1'})"
 
 
 def partition_condition(columns: Sequence[Column], partitions: Iterable[Values]) -> str:
-    """Return a HiveQL condition that selects at least these partitions; "" selects all.
+    """Return a HiveQL condition that selects at least these partitions; "" for all.
 
-    It may select more partitions, because it tests each column by itself. Columns with many values, or with values
-    that a server might misread, are not tested.
+    The condition may select more partitions, because it tests each column by itself. Columns with many values, or with
+    values that a server might misread, are not tested.
     """
     partitions = list(partitions)
     parts = []
@@ -203,7 +203,7 @@ def partition_condition(columns: Sequence[Column], partitions: Iterable[Values])
 
 
 def _literal(text: str, type: str) -> str:
-    """Return a partition column's value as a literal in HiveQL; "" if a server might misread the literal."""
+    """Return a partition value as a HiveQL literal; "" if servers might misread it."""
     if type == "string":
         return literal(text, type)
     return literal(int(text), type) if _INTEGER.fullmatch(text) else ""

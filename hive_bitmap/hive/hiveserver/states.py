@@ -63,7 +63,7 @@ def folders(server: Server, table: Table, requested: Iterable[Values]) -> dict[V
     """Return the folders of the requested partitions that exist, by partition values.
 
     For a table without partitions, return the folder of the table. Raises Unsupported if a partition's files are read
-    differently from those of the table.
+    differently from the table's files.
     """
     if not table.partition_columns:
         return {(): table.location}
@@ -164,10 +164,10 @@ def _manifest(server: Server, base: Table, format: str, folder: str) -> Manifest
 def _without_outdated_schemas(stored: Manifest, base: Table, format: str) -> Manifest:
     """Mark files that were indexed with an outdated schema as not indexed.
 
-    Columns of these files would now be read differently. The checksum of a schema with a timestamp depends on the time
+    Columns of such files would now be read differently. The checksum of a schema with a timestamp depends on the time
     zone of the engine that built the index, so all time zones are tried. In Spark, ORC files with column names stay
-    indexed after any change (`BY_NAME` in `valid_schemas`); here they do not, because some versions of Hive find the
-    columns of ORC files by position.
+    indexed after any change (`BY_NAME` in `valid_schemas`); in this module they do not stay indexed, because some
+    versions of Hive find the columns of ORC files by position.
     """
     valid: set[int] = set()
     crcs = set(stored.files["schema_crc"].to_pylist())
@@ -181,7 +181,7 @@ def _without_outdated_schemas(stored: Manifest, base: Table, format: str) -> Man
 
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
-    """How many base files an index covers, and in which state they are."""
+    """The numbers of base files of a table, by their state in an index."""
 
     _fields: ClassVar[tuple[Field, ...]] = (
         *INDEX_FIELDS,
@@ -203,7 +203,7 @@ class Coverage:
 def show(server: Server, table: str) -> list[Coverage]:
     """Return the coverage of each index of a table, sorted by index name.
 
-    Raises NotFound for an unknown table, Unsupported as `format_of`, CorruptIndex and ServerError.
+    Raises NotFound for an unknown table, Unsupported if `format_of` does, CorruptIndex and ServerError.
     """
     base = tables.describe(server, table)
     format = format_of(server, base)
@@ -246,7 +246,7 @@ def _coverage(
 
 
 def _everything(lookups: Sequence[Lookup]) -> list[LookupResult]:
-    """Select all rows of each lookup, without reading index rows.
+    """Return a result for each lookup that selects all rows, without reading index rows.
 
     Coverage is computed from the numbers of files and rows alone.
     """

@@ -54,9 +54,10 @@ def describe(server: Server, name: str) -> Table:
 
 
 def index_tables(server: Server, base: Table) -> list[tuple[str, str]]:
-    """Return the database and name of each possible index table of a table.
+    """Return the (database, name) of each possible index table of a table.
 
-    These are the tables with a default name of an index table of this table, and those in its pointer property.
+    A table is a possible index table if it has a default name of the table's index tables, or if the table's pointer
+    property names it.
     """
     prefix = f"{base.database}__{base.name}_"  # SHOW TABLES gets no pattern: Hive 2 and 4 have different ones
     names = [name for name in _names_in(server, base.database) if name.startswith(prefix) and name.endswith("__")]
@@ -67,8 +68,8 @@ def index_tables(server: Server, base: Table) -> list[tuple[str, str]]:
 def indexes(server: Server, base: Table) -> list[tuple[Table, Definition, str]]:
     """Return the index tables of a table with their definitions, sorted by index name.
 
-    Each result is a tuple (index table, definition, reason why the index cannot be used). The reason is "" for a usable
-    index. Raises ServerError.
+    Each result is a tuple (index table, definition, reason). The reason says why the index cannot be used; it is "" for
+    a usable index. Raises ServerError.
     """
     described = []
     for database, name in index_tables(server, base):
@@ -95,7 +96,7 @@ def _trust_settings(server: Server) -> dict[str, str]:
 
 
 def partitions(server: Server, table: Table) -> list[tuple[str | None, ...]]:
-    """Return the values of each partition; NULL is None.
+    """Return the values of each partition, with None for NULL.
 
     The values are in the order of the partition columns.
     """
@@ -183,7 +184,7 @@ def _sections(rows: Sequence[tuple[str | None, ...]]) -> dict[str, dict[str, str
     """Return the rows of DESCRIBE FORMATTED by section.
 
     A section maps names to types, or keys to values. Hive prints a colon after a key. If a key occurs twice, the first
-    value is taken, because Spark prints the location of a partition before that of its table.
+    value is taken, because Spark prints the location of a partition before the location of its table.
     """
     sections: dict[str, dict[str, str]] = {name: {} for name in (*_SECTIONS.values(), *_LISTS.values(), "other")}
     section = "columns"
@@ -206,7 +207,7 @@ def _sections(rows: Sequence[tuple[str | None, ...]]) -> dict[str, dict[str, str
 
 
 def _unescaped(text: str) -> str:
-    """Return the value of a property from text with Java's escapes."""
+    """Return the text of a property's value without Java's escapes."""
     try:
         value = json.loads(f'"{text}"')
     except ValueError:
@@ -215,5 +216,8 @@ def _unescaped(text: str) -> str:
 
 
 def _location(details: dict[str, str]) -> str:
-    """Return a location as Hadoop's `Path.toString()` prints it, with one slash after `file:`."""
+    """Return a location as Hadoop's `Path.toString()` prints it.
+
+    There is one slash after `file:`.
+    """
     return re.sub(r"^file:/+", "file:/", details.get("Location", "")).rstrip("/")
