@@ -231,7 +231,7 @@ def _json(frame: DataFrame) -> Iterator[str]:
 
 
 def values_of(row: str) -> list[Any]:
-    """Return the values of a row, given as a JSON object; numbers keep their digits."""
+    """Parse the values of a row from a JSON object; numbers keep their digits."""
     return list(json.loads(row, parse_float=_Number, parse_int=_Number).values())
 
 

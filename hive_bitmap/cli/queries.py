@@ -200,7 +200,7 @@ def offsets(
 
 
 def _show(renderer: ModuleType, plan: object, html: Path | None, width: int | None, format_: str) -> None:
-    """Print a plan as text or as JSON, and write it as HTML if a file is given.
+    """Print a plan, and write it as HTML if a file is given.
 
     `format_` is "table" (text) or "json". Lines of text have at most `width` characters; None stands for the width of
     the terminal, or for 100 if this width is unknown. `html` is the file for the HTML. `renderer` is the module whose

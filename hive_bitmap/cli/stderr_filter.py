@@ -43,7 +43,10 @@ class StderrFilter:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Filter the output of processes that the `with` block starts, as long as these processes run."""
+        """Filter the stderr of processes that the `with` block starts.
+
+        It is filtered as long as these processes run.
+        """
         read, write = os.pipe()
         before = os.dup(STDERR)
         os.dup2(write, STDERR)

@@ -25,7 +25,7 @@ QUIET = "-Xlog:disable"
 
 
 def options() -> tuple[str, ...]:
-    """Return the JVM options to start from the archive, if there is one."""
+    """Return the JVM options to start from the archive; none without an archive."""
     base = place()
     archive = None if base is None else find(base)
     return () if archive is None else (f'"-XX:SharedArchiveFile={archive}"', "-XX:+VerifySharedSpaces", QUIET)
@@ -59,7 +59,7 @@ def named(base: Path, size: int) -> Path:
 
 
 def find(base: Path) -> Path | None:
-    """Return the path of the archive whose path begins with `base`, as in `named`.
+    """Return the path of the archive whose path begins with `base` (see `named`).
 
     Return None if there is no archive, if it is incomplete, or if other users can write it.
     """
@@ -70,7 +70,9 @@ def find(base: Path) -> Path | None:
 
 
 def _folder() -> Path | None:
-    """Return the folder of archives: the value of VARIABLE, or by default one in the user's cache folder.
+    """Return the folder of archives.
+
+    The environment variable VARIABLE names it; by default, it is in the user's cache folder.
 
     Return None if the variable is "".
     """
@@ -82,7 +84,7 @@ def _folder() -> Path | None:
 
 
 def _spark_home() -> Path | None:
-    """Return the folder of the Spark that PySpark starts; None if it is not found."""
+    """Return the folder of the Spark that PySpark starts, or None."""
     if "SPARK_HOME" in os.environ:
         return Path(os.environ["SPARK_HOME"])
     spec = find_spec("pyspark")

@@ -54,8 +54,8 @@ def bridge(spark: SparkSession) -> Any:
     """Return the `Bridge` of the session's JVM.
 
     The jar is added to driver and executors unless Spark has it already. If Spark was stopped and started again in the
-    JVM, the result is the object of the former SparkContext. The class of a new object would come from another class
-    loader, but py4j remembers methods only by the name of their class.
+    JVM, the result is the object that belongs to the earlier SparkContext. The class of a new object would come from
+    another class loader, but py4j remembers methods only by the name of their class.
     """
     context = spark.sparkContext
     gateway: Any = context._gateway

@@ -1,4 +1,4 @@
-"""Cache values for each session for a few seconds, to save requests to the metastore.
+"""Cache values of a session for a few seconds, to save metastore requests.
 
 All values of a session are in one object, which is dropped with the session. A `TtlCache` has a part of these values.
 Values that depend only on the user are cached once for all sessions of that user, because a client of a server may open

@@ -48,10 +48,10 @@ GREGORIAN = dt.date(1582, 10, 15)  # for earlier dates Hive 2 uses the Julian ca
 
 @dataclass(frozen=True, kw_only=True)
 class Copy:
-    """The work item of a task: copy rows of a shard into a new shard in `folder`.
+    """The work item of a task: copy rows of a shard.
 
-    The rows of `files` in the shard at `path`, which has `size` bytes, are copied. `partition` is the position of the
-    files' partition among the partitions of the table.
+    The rows of `files` in the shard at `path`, which has `size` bytes, are copied into a new shard in `folder`.
+    `partition` is the position of the files' partition among the partitions of the table.
     """
 
     partition: int
@@ -225,7 +225,7 @@ def _wait_past(newest_ms: int) -> None:
 
 
 def _run(spark: SparkSession, copies: Sequence[Copy], partitions: int) -> list[int]:
-    """Run the copies in Spark tasks, and return the number of rows of each partition.
+    """Run the copies in Spark tasks; return the rows written for each partition.
 
     There are `partitions` partitions.
     """

@@ -90,9 +90,9 @@ def _keys(key: Column, values: Sequence[Any]) -> pa.Array:
 
 
 def _values(field: pa.Field, values: Sequence[Any]) -> pa.Array:
-    """Convert values of the stored column `field`, as a server sends them, to an Arrow array.
+    """Convert values that a server sends to an Arrow array.
 
-    Servers send arrays as text like `[8,9]`.
+    The values belong to the stored column `field`. Servers send arrays as text like `[8,9]`.
     """
     return pa.array(json.loads(f"[{','.join(values)}]") if pa.types.is_list(field.type) else values, field.type)
 

@@ -70,7 +70,7 @@ def glob(path: str) -> str:
 
 
 def _stat(server: Server, pattern: str) -> list[Entry] | ServerError:
-    """List the matches of a glob, sorted by name; return the server's error if it fails.
+    """List the matches of a glob, sorted by name, or return the server's error.
 
     Raises NotPermitted.
     """

@@ -67,7 +67,7 @@ def _null_safe_equal(column: Column, literal: Literal) -> Predicate:
 
 
 def _if_not_null(column: Column, value: bool) -> Predicate:
-    """Return a node that is `value` for all keys but NULL, and NULL for NULL."""
+    """Return a node that is NULL for the key NULL, and `value` for other keys."""
     return Or((IsNull(column.name, negated=True), NULL)) if value else And((IsNull(column.name), NULL))
 
 

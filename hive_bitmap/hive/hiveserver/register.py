@@ -120,7 +120,7 @@ def _exported_before(server: Server, index: HiveIndex) -> bool:
 
 
 def _require_all_rows(server: Server, index: HiveIndex) -> None:
-    """Drop the index and raise NotFound if Hive does not see all rows of the index.
+    """Drop the index and raise NotFound unless Hive sees all its rows.
 
     Queries with such an index would lose rows.
     """

@@ -147,7 +147,7 @@ def _names(name: str) -> tuple[str, str]:
 
 
 def why_unusable(base: Table, definition: Definition) -> str:
-    """Return why an index cannot be used for its base table; "" for a usable index."""
+    """Return why an index cannot be used; "" for a usable index."""
     if not definition.enabled:
         return f"index {definition.name} is not enabled: set its property enabled to true"
     if definition.is_former:

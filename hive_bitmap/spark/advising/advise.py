@@ -247,7 +247,9 @@ def _candidates(
 
 
 def _resolved(spark: SparkSession, base: Table, keys: Sequence[str]) -> list[str | KeyExpression]:
-    """Return the keys of an index as `define` takes them; give each expression a name.
+    """Return the keys of an index as `define` takes them.
+
+    Each expression gets a name.
 
     Raise Unsupported for an expression that cannot be a key.
     """

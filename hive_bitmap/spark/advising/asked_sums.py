@@ -43,7 +43,10 @@ class AskedSums:
     bytes: int
 
     def aggregates(self, table: Table) -> tuple[Aggregate, ...]:
-        """Return the aggregates that the queries ask for, in the order of the table's columns."""
+        """Return the aggregates that the queries ask for.
+
+        They are in the order of the table's columns.
+        """
         return tuple(
             Aggregate(function, column)
             for column in table.columns
@@ -68,10 +71,11 @@ class AskedSums:
 
 
 def asked_sums(shapes: Mapping[Shape, Tally], partitioned_by: Collection[str]) -> list[AskedSums]:
-    """Return the sums that queries asked for, those with most bytes read first.
+    """Return the sums that queries asked for, sorted by bytes read, most first.
 
-    `shapes` has the queries of one table; only queries that no index served count. `partitioned_by` are the partition
-    columns in lower case. Sums by partition columns only, or by more than MOST_COLUMNS other columns, are left out.
+    `shapes` has the queries of one table; only queries that no index served are considered. `partitioned_by` are the
+    partition columns in lower case. Sums by partition columns only, or by more than MOST_COLUMNS other columns, are
+    left out.
     """
     tallies: defaultdict[Columns, Tally] = defaultdict(Tally)
     functions: defaultdict[Columns, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
@@ -140,7 +144,9 @@ def _is_held(asked: AskedSums, base: Table, indexes: Sequence[Definition]) -> bo
 
 
 def _definition(asked: AskedSums, base: Table, taken: Collection[str]) -> Definition:
-    """Return an index that answers the sums, with a name that is not in `taken`.
+    """Return an index that answers the sums.
+
+    Its name is not in `taken`.
 
     Raise HiveBitmapError if there can be no such index.
     """

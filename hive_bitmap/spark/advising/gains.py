@@ -163,7 +163,7 @@ def _arrow(columns: Sequence[Any], schema: pa.Schema) -> pa.Table:
 
 
 def _selected(table: TableFigures, test: ColumnTest | None) -> tuple[float, float]:
-    """Return the number of rows that a test selects, and the share of blocks that have them.
+    """Return how many rows a test selects, and the share of blocks with such rows.
 
     If `test` is None, one average key is looked up.
     """
@@ -177,7 +177,7 @@ def _selected(table: TableFigures, test: ColumnTest | None) -> tuple[float, floa
 
 
 def _share(tally: Tally, columns: Sequence[Column]) -> float:
-    """Return the share of a table's bytes that the columns of an average query take.
+    """Return the share of a table's bytes that an average query reads.
 
     The average is over the queries in `tally`, which have one shape. A query is assumed to read all rows of its
     columns. `columns` are all columns of the table, including columns that no query reads.

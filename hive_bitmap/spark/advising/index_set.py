@@ -140,7 +140,10 @@ class Step:
 
     @property
     def rank(self) -> tuple[object, ...]:
-        """A sort key: steps that save most come first, and the order is always the same."""
+        """A sort key: steps that save most come first.
+
+        Steps that save the same come in a fixed order.
+        """
         names = [sorted(columns) for columns in self.sorted_indexes]
         return -self.gain.seconds, -self.gain.bytes, self.index_bytes, self.workload.table, names
 

@@ -29,7 +29,10 @@ FIGURES = ("queries", "bytes", "unsized", "served")
 
 
 class Kind(str, Enum):
-    """How a column is tested; the value of a kind is its word in the record."""
+    """The kinds of tests of a column.
+
+    The value of a kind is its word in the record.
+    """
 
     EQUALITY = "equality"
     IN = "in"
@@ -40,7 +43,10 @@ class Kind(str, Enum):
 
 @dataclass(frozen=True)
 class ColumnTest:
-    """A test that compares a column with about `values` values; 0 if they are not counted."""
+    """A test that compares a column with about `values` values.
+
+    `values` is 0 if the values are not counted.
+    """
 
     column: str
     kind: Kind
@@ -51,8 +57,8 @@ class ColumnTest:
 class ExpressionTest:
     """A test of a column through an expression that could be a key.
 
-    The queries use the `column` in no other way. `sql` is the expression. `kind` and `values` are those of its test;
-    the kind is OTHER if the queries only count by the expression.
+    The queries use the `column` in no other way. `sql` is the expression. `kind` and `values` describe the test as in
+    ColumnTest; the kind is OTHER if the queries only count by the expression.
     """
 
     column: str

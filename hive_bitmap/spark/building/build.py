@@ -236,7 +236,7 @@ def _warn_of_equal(definition: Definition, indexes: Iterable[Index]) -> None:
 
 
 def _answered_queries(index: Definition) -> tuple[frozenset[str], str, str]:
-    """Return a value that is the same for all indexes that answer the same queries."""
+    """Return a value that is equal for indexes that answer equal queries."""
     return frozenset(index.key_names), index.type, index.where
 
 

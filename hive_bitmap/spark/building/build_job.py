@@ -1,4 +1,7 @@
-"""Run the Spark job of a build, whose tasks index groups of files and compact shards."""
+"""Run the Spark job of a build.
+
+Its tasks index groups of files and compact shards.
+"""
 
 from __future__ import annotations
 
@@ -122,9 +125,9 @@ def run_jobs(records: Iterable[pa.RecordBatch], counter: Any) -> Iterator[pa.Rec
 
 
 def weight(job: Job) -> float:
-    """Return the weight of a job in a batch of parallel jobs: the bytes that it reads.
+    """Return the bytes that a job reads, to limit batches of parallel jobs.
 
-    The weight is infinite for a local store, so that each job is a separate batch.
+    The result is infinite for a local store, so that each job is a separate batch.
     """
 
     return job.work.bytes if stores.parallel(job.group.folders[0]) > 1 else math.inf

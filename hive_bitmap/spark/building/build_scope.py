@@ -525,7 +525,7 @@ def _access(of_base: Sequence[Access | None], segment: NewSegment) -> Access | N
 
 
 def _readers(listing: Listing, numbers: Sequence[int], root: str) -> dict[int, Hashable]:
-    """Return, for some files of a listing, a value that identifies the readers of the file.
+    """Return, for each of these files, a value that identifies its readers.
 
     `numbers` are the positions of these files in the listing, and the keys of the result. Files with equal values have
     the same readers: the users who may enter the file's folder and open the file. Folders that contain both the file
@@ -541,7 +541,7 @@ def _readers(listing: Listing, numbers: Sequence[int], root: str) -> dict[int, H
 
 
 def _readers_of(folders: Sequence[str]) -> list[Hashable]:
-    """Return, for each segment, a value that identifies the readers of the segment.
+    """Return, for each segment, a value that identifies its readers.
 
     The readers are the users who may enter the segment's folder and open its manifest.
     """

@@ -114,7 +114,7 @@ def java_message(error: Exception) -> str:
 def read(
     batches: Iterable[pa.RecordBatch], columns: Sequence[Column], options: ReadOptions
 ) -> Iterator[pa.RecordBatch]:
-    """Inside a task: yield these columns of each file, and after each file an end row.
+    """Inside a task: yield columns of each file, then an end row.
 
     An end row has a text in the column REASON: why the columns could not be read, or "" if they were read.
     """

@@ -227,9 +227,9 @@ def _group(template: Group, typed: _Typed, together: Sequence[Change], files: Se
 
 
 def _kept(change: Change, shards: Sequence[str]) -> list[BaseFile]:
-    """Return the base files whose rows stay when `shards` are rewritten into a new segment.
+    """Return the base files whose rows stay when `shards` are rewritten.
 
-    `change` is the new segment.
+    The shards are rewritten into the new segment `change`.
     """
     rows = change.segment.rows_of(shards).select(["values", "path", "size", "mtime_ms", "etag"]).to_pylist()
     return [BaseFile(tuple(row.pop("values") or ()), FileStatus(**row)) for row in rows]

@@ -31,10 +31,10 @@ FROM_CONNECT = "run CREATE INDEX by spark.sql on a server with the extension, or
 def resolved_items(
     spark: SparkSession, base: Table, items: Sequence[SparkKey | Sequence[SparkKey]]
 ) -> list[list[str | KeyExpression]]:
-    """Return the keys of several indexes.
+    """Resolve the keys of several indexes.
 
-    An item is a key, or a sequence of keys. Raise Unsupported for an expression that cannot be a key, and NotFound for
-    a missing column.
+    An item is a key, or a sequence of keys. The result has a list of keys for each item. Raise Unsupported for an
+    expression that cannot be a key, and NotFound for a missing column.
     """
     from pyspark.sql import Column
 
@@ -45,7 +45,9 @@ def resolved_items(
 
 
 def resolved(spark: SparkSession, base: Table, keys: Sequence[SparkKey]) -> list[str | KeyExpression]:
-    """Return the keys of an index, each as the name of a column or as a resolved expression.
+    """Resolve the keys of an index.
+
+    A resolved key is the name of a column, or an expression that Spark has resolved.
 
     Raise Unsupported for an expression that cannot be a key.
     """

@@ -39,7 +39,7 @@ MOST_ROUNDS = 5  # attempts to move slots while other builds move them too
 
 
 class NotPublished(BuildFailed):
-    """The error for a build that was published only in part, or not at all.
+    """The error for a build that was not published, or only in part.
 
     Its other files are deleted, or left to `clean`.
     """

@@ -248,7 +248,7 @@ class _AskedScan:
 
     @property
     def _ordered(self) -> frozenset[str]:
-        """The columns that Spark sorts in the order of the keys in shards, in lower case."""
+        """The columns, in lower case, that Spark sorts in the same order as shards do."""
         return frozenset(column.name.lower() for column in self.table.base.keyed_columns if has_order(column))
 
     def _count_request(self) -> Request:
@@ -322,7 +322,7 @@ class _AskedScan:
 
     @property
     def _limit(self) -> int | None:
-        """The number of rows that the query needs from the scan; None if it needs all.
+        """The number of rows that the query needs; None if it needs all.
 
         The result is also None if the strategy is not chosen by cost, because the limit then does not matter.
         """

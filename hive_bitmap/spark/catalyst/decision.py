@@ -172,9 +172,9 @@ class Decision:
         return True
 
     def can_use(self, listing: ScanListing | None) -> bool:
-        """Return whether the decision can be carried out with the cached listing of its files.
+        """Return whether the decision can be carried out with a cached listing.
 
-        `listing` is None if no listing is cached.
+        `listing` is the cached listing of the scan's files; None if no listing is cached.
         """
         return True
 

@@ -88,9 +88,9 @@ def enable(spark: SparkSession) -> None:
     """Let plain `spark.sql` and DataFrames use indexes from now on.
 
     Indexes are used in this session and in new sessions beside it. Queries need no change. `hive_bitmap.explain` shows
-    what the indexes do for a query; `hive_bitmap.enabled` and the other settings are read for each plan. A session
-    without a Hive metastore cannot have indexes; a warning in the log says so once. Raises Unsupported on a Spark
-    Connect client: start the server with the extension instead.
+    what the indexes do for a query; `hive_bitmap.enabled` and all other settings of hive_bitmap are read for each plan.
+    A session without a Hive metastore cannot have indexes; a warning in the log says so once. Raises Unsupported on a
+    Spark Connect client: start the server with the extension instead.
     """
     if not jvm_reader.available(spark):
         raise Unsupported(

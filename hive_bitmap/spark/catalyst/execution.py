@@ -1,4 +1,6 @@
-"""Carry out decisions when plans are executed: count from an index, or read few rows in this process.
+"""Carry out decisions when plans are executed.
+
+This process then counts from an index, or reads few rows.
 
 The lookups that planned a count also count the keys. Spark counts a file that has changed since the query was planned.
 
@@ -159,7 +161,7 @@ def number_of_rows(spark: SparkSession, decision: Counts) -> int | None:
 def counts(spark: SparkSession, decision: Counts) -> tuple[tuple[pa.Table, ...], list[int]] | None:
     """Return the counts of each key set, and the files that Spark has to count.
 
-    The counts are those of the current files. The files that Spark has to count are given as their positions in the
+    The counts are correct for the current files. The files that Spark has to count are given as their positions in the
     scan's listing, in ascending order. Return None if Spark has to aggregate the whole table.
     """
     planned = None if decision.listing is None else decision.listing()

@@ -50,10 +50,11 @@ class _Turn:
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A question of the JVM about one scan, and Python's questions back to the JVM.
+    """A question of the JVM about one scan.
 
-    `jvm` is the Java object of the class `Question`. `condition` and `listing` are the condition and the files of the
-    scan. Both are None until they are known (`about`); later, `listing` is None if Spark does not list the files.
+    This object also asks the JVM about the scan. `jvm` is the Java object of the class `Question`. `condition` and
+    `listing` are the condition and the files of the scan. Both are None until they are known (`about`); later,
+    `listing` is None if Spark does not list the files.
     """
 
     spark: SparkSession

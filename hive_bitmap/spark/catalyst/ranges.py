@@ -94,7 +94,7 @@ def _line(number: int, indexed: Fingerprint, ranges: Sequence[int]) -> str:
 
 
 def _ranges(selected: npt.NDArray[np.bool_], starts: Longs | None, size: int) -> list[int]:
-    """Return the begin and the end of each run of selected blocks, as bytes in the file.
+    """Return the begin and end, in bytes, of each run of selected blocks.
 
     `starts` has the position of each block in bytes, and `size` is the size of the file. If `starts` is None and any
     block is selected, the range is the whole file.

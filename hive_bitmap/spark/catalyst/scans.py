@@ -1,4 +1,4 @@
-"""Describe the scans of a query and their conditions, and check which scans are worth a lookup.
+"""Describe the scans of a query, and check which scans are worth a lookup.
 
 The optimizer rule sends the description (`Question.java`), with the condition as JSON (`Conditions.java`). The checks
 decide whether a scan is too small for indexes, and which of its runtime filters are worth a job. The checks read no
@@ -137,7 +137,7 @@ class _TreeReader:
 class ListingSummary:
     """A summary of the files that Spark reads for a scan.
 
-    `size` and `files` are the bytes and the number of the files, `digest` is the digest of the listing as text.
+    `size` is the total bytes, and `files` the number of files. `digest` is the digest of the listing as text.
     `split_bytes` is the size of the largest splits of Spark's own scan, or 0 if this size does not determine the order
     of the rows.
     """
@@ -200,9 +200,9 @@ class Sums:
         return any("sum" in measure.functions for measure in self.measures)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the keys and measures as a JSON object, for the reply to the JVM.
+        """Return the keys and measures as a JSON object.
 
-        `Sums.of` reads another form.
+        The object is for the reply to the JVM. `Sums.of` reads another form.
         """
         measures = [{"column": measure.column, "functions": measure.functions} for measure in self.measures]
         return {"keys": self.keys, "measures": measures}

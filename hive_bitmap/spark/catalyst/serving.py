@@ -272,9 +272,9 @@ class Serving:
         """Decide once on a question that several queries ask at the same time.
 
         `decide` makes the decision. `key` is equal for equal questions; None for a question whose decision is not
-        shared. The first query with a key calls `decide`, and the others wait for its decision. A waiting query calls
-        `decide` itself if it cannot use that decision, or if it has waited for `seconds`: the first query may itself
-        be held up by other plans that are late.
+        shared. The first query with a key calls `decide`, and all other queries with this key wait for its decision. A
+        waiting query calls `decide` itself if it cannot use that decision, or if it has waited for `seconds`: the first
+        query may itself be held up by other plans that are late.
         """
         if key is None:
             return decide()
@@ -382,7 +382,7 @@ def _with_keys(
 def _judged(index: Index, whys: Mapping[str, str]) -> Index:
     """Return an index that says why some of its keys cannot be used.
 
-    `whys` has the reasons by the names of the keys. An index of which no key can be used gets a `problem`.
+    `whys` has the reasons by the names of the keys. If no key of the index can be used, the index gets a `problem`.
     """
     definition = index.definition
     unusable = [expression for expression in definition.expressions if expression.name in whys]
@@ -395,13 +395,13 @@ def _judged(index: Index, whys: Mapping[str, str]) -> Index:
 
 
 def _key(asker: tuple[str, ...], scan: Mapping[str, Any], listed: ListingSummary | None) -> str | None:
-    """Return the key under which a scan's decision is shared; None if it is not shared.
+    """Return the key under which a scan's decision is shared, or None.
 
-    The key has everything that the decision depends on besides the indexes: `asker` (who asks, under which settings),
-    the text of the question, with a version for each expression that Spark evaluates (`Question.versions` of Java), and
-    the summary of the files (`listed`). A decision is not shared if it depends on more: on files that this process
-    lists, or on rows that have to be read. A decision for a function of hive_bitmap is not shared either, because the
-    function shows the lookups.
+    The result is None if the decision is not shared. The key has everything that the decision depends on besides the
+    indexes: `asker` (who asks, under which settings), the text of the question, with a version for each expression that
+    Spark evaluates (`Question.versions` of Java), and the summary of the files (`listed`). A decision is not shared if
+    it depends on more: on files that this process lists, or on rows that have to be read. A decision for a function of
+    hive_bitmap is not shared either, because the function shows the lookups.
     """
     if listed is None or scan["runtime_filters"] or not scan.get("must_pay", True):
         return None

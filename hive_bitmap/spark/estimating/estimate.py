@@ -91,11 +91,11 @@ def samples(spark: SparkSession, items: Sequence[SampleItem]) -> list[Sample]:
 class Estimate(Report):
     """The estimate of one index.
 
-    `columns` are in the order of the table; keys that are expressions follow, by their names. `files` and `rows` are
-    the numbers of the table's files and rows, `blocks_total` is the number of its blocks with rows. `distinct_keys`,
-    counted in the sampled blocks, is a lower bound. `index_bytes` is the size of shards and cardinalities,
-    `base_bytes` the size of all files of the table. `seconds` is the time that the tasks of a build would take.
-    `usefulness` is a sentence on what an equality predicate would skip.
+    `columns` are in the order of the table; keys that are expressions follow, by their names. `files`, `rows` and
+    `blocks_total` are the numbers of files, rows and blocks (with rows) of the table. `distinct_keys`, counted in the
+    sampled blocks, is a lower bound. `index_bytes` is the size of shards and cardinalities, `base_bytes` the size of
+    all files of the table. `seconds` is the time that the tasks of a build would take. `usefulness` is a sentence on
+    what an equality predicate would skip.
 
     Six fields are shares, from 0 to 1, of the blocks or of the rows that have a key:
 

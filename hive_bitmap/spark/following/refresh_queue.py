@@ -36,7 +36,7 @@ IDLE_SECONDS = 60.0  # after this time without requests, the thread ends
 
 
 def few(partitions: frozenset[Partition]) -> frozenset[Partition] | None:
-    """Return these partitions, or None if there are more than MOST_PARTITIONS."""
+    """Return these partitions, or None (all) for more than MOST_PARTITIONS."""
     return partitions if len(partitions) <= MOST_PARTITIONS else None
 
 
@@ -51,9 +51,9 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, order=True)
 class RefreshKey:
-    """The name of a table and an interval, which together name the indexes to refresh at once.
+    """The name of a table and an interval, for the indexes to refresh together.
 
-    The indexes follow this table, with this `interval` (seconds).
+    The key stands for the indexes that follow this table with this `interval` (seconds).
     """
 
     database: str
@@ -94,7 +94,7 @@ class RefreshRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """The state of a refresh key: its pending request, and how its last refreshes ended.
+    """The pending request of a refresh key, and how its last refreshes ended.
 
     `request` is None if no refresh is pending. `ended` is when the last refresh ended, by the clock of the queue;
     -infinity before the first one. The other fields count consecutive refreshes up to the last one: refreshes that
@@ -203,7 +203,10 @@ class RefreshQueue:
             self._changed.notify_all()
 
     def longest_interval(self) -> float:
-        """Return the longest interval of all pending and running refreshes, in seconds; 0 without a refresh."""
+        """Return the longest interval of pending and running refreshes.
+
+        The interval is in seconds; 0 without a refresh.
+        """
         with self._changed:
             return max((key.interval for key in self._states if self._is_wanted(key)), default=0.0)
 
@@ -289,9 +292,9 @@ def is_followed(spark: SparkSession, key: RefreshKey) -> bool:
 
 
 def followers_of(spark: SparkSession, key: RefreshKey) -> tuple[Table | None, list[Index]]:
-    """Return the table that a refresh key names, and the indexes that follow it at the key's interval.
+    """Return the table of a refresh key, and the indexes that the key stands for.
 
-    The table is None if it no longer exists.
+    The indexes follow the table at the key's interval. The table is None if it no longer exists.
     """
     try:
         base, indexes = catalog.table_and_indexes(spark, key.spark_name)

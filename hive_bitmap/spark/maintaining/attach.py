@@ -117,10 +117,10 @@ def _under_new_name(base: Table, former: Definition) -> Definition:
 
 
 def _may_stay(spark: SparkSession, base: Table, index: Index) -> bool:
-    """Return whether an index may keep its folder if the base files stay in place.
+    """Return whether an index may keep its folder.
 
-    `base` is the renamed table. The index may keep its folder only if the table was renamed within its database, and
-    if the marker in the index's root names this index and no other metastore.
+    `base` is the renamed table, and its files have stayed in place. The index may keep its folder only if the table was
+    renamed within its database, and if the marker in the index's root names this index and no other metastore.
     """
     former = index.definition
     if former.is_former or not former.id or former.database != base.database or former.catalog != base.catalog:
@@ -130,7 +130,7 @@ def _may_stay(spark: SparkSession, base: Table, index: Index) -> bool:
 
 
 def _keep(spark: SparkSession, base: Table, index: Index, indexes: Sequence[Index], renamed: Definition) -> None:
-    """Give an index the new name of its table, and leave the index in its folder.
+    """Give an index the new name of its table, without moving the index.
 
     `indexes` are all indexes of the table's old name. `renamed` is the definition of the index under the new name.
     Raise Unsupported if another index claims the folder, and AlreadyExists if the new name of the index table is

@@ -171,11 +171,12 @@ def _take_over(definitions: Sequence[Definition], this_metastore: str) -> None:
 def _existing(
     indexes: Sequence[Index], trusted: Sequence[Definition], this_metastore: str, take_over: bool
 ) -> tuple[list[_Root], list[Leftover]]:
-    """Return the roots of indexes to search, and reports on the roots to leave alone.
+    """Return the roots to search, and reports on the roots to leave alone.
 
-    Nothing may be deleted in a root to leave alone. `indexes` are the indexes to clean up. `trusted` are the
-    definitions of all trusted indexes: a root is left alone if another trusted index has the same root or id. With
-    `take_over`, a root is not left alone just because another metastore has marked it.
+    Nothing may be deleted in a root to leave alone. `indexes` are the indexes to clean up, and each root is either
+    searched or left alone. `trusted` are the definitions of all trusted indexes: a root is left alone if another
+    trusted index has the same root or id. With `take_over`, a root is not left alone just because another metastore has
+    marked it.
     """
     usable, refused = [], []
     for index in indexes:
@@ -270,11 +271,12 @@ def _only_begun(folders: Sequence[str], given_folder: str, grace_seconds: float,
 
 @dataclass(frozen=True)
 class _Search:
-    """Which dropped indexes to look for: the indexes of a database or of a table.
+    """Which dropped indexes to look for.
 
-    If `table` is None, the search looks for indexes that had their index table or their base table in `database`.
-    `given_folder` is the folder that the caller gives, or "". `taken_over` is `given_folder` if the caller takes the
-    folder over, otherwise "". `this_metastore` is the id of the metastore.
+    The search looks for the dropped indexes of a `table`. If `table` is None, the search looks for indexes that had
+    their index table or their base table in `database`. `given_folder` is the folder that the caller gives, or "".
+    `taken_over` is `given_folder` if the caller takes the folder over, otherwise "". `this_metastore` is the id of the
+    metastore.
     """
 
     database: str
@@ -323,10 +325,10 @@ def _index_databases(folders: Sequence[str], search: _Search) -> list[str]:
 
 
 def _owner(folder: str, search: _Search) -> tuple[Definition | None, str]:
-    """Return the index that the markers in a folder name, and a reason to keep the folder.
+    """Return the index that a folder belongs to, and a reason to keep the folder.
 
-    The index is None if the folder is not a root. The reason says why the folder may not belong to this metastore; ""
-    if there is no such doubt.
+    The index is the one that the markers in the folder name; None if the folder is not a root. The reason says why the
+    folder may not belong to this metastore; "" if there is no such doubt.
     """
     try:
         owner = roots.owner(folder)
@@ -374,7 +376,7 @@ def _by_generations(folder: str) -> Definition | None:
 
 
 def _listed(root: _Root) -> list[_Candidate] | Leftover:
-    """Return the generations in a root, or a report if the store of the root fails."""
+    """Return the generations in a root, or a report if its store fails."""
     try:
         return _candidates(root)
     except (OSError, StoreError, Unsupported) as e:

@@ -66,7 +66,7 @@ def change(
     vacated: Mapping[Values, str] = MappingProxyType({}),
     moved: Mapping[Values, str] = MappingProxyType({}),
 ) -> bool:
-    """Add and move partitions of a table, or move the table itself, in one batch.
+    """Add and move partitions of a table, or move the table, in one batch.
 
     The arguments map the values of partitions to folders: `added` the partitions to add, `moved` the partitions to
     move. A session that cannot move all partitions in one call first moves the partitions in `vacated` to the folders

@@ -42,7 +42,7 @@ def partitions(spark: SparkSession, base: Table, values: Sequence[Values] | None
     """Return the partitions of a table, or only the partitions with these `values`.
 
     The result for an unpartitioned table or a lake table is one partition with the values (). Raises Unsupported for a
-    partition whose read properties differ from those of its table.
+    partition whose read properties differ from the table's read properties.
     """
     if base.lake is not None:
         live_files = iceberg_log.live_files if base.lake.kind == ICEBERG else delta_log.live_files

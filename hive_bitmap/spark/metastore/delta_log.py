@@ -1,4 +1,6 @@
-"""Read the columns and live files of a Delta table from its log, in classic sessions.
+"""Read the columns and live files of a Delta table from its log.
+
+This works in classic sessions.
 
 Spark's relation of a Delta table has the log. Public methods of the session's Delta (4.0 to 4.4) read the log; no class
 of Delta is imported. A table with any other relation cannot be indexed.

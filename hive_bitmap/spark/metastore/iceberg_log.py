@@ -104,10 +104,10 @@ def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
 
 
 def removed_files(spark: SparkSession, table: Table, since: float) -> frozenset[str]:
-    """Return the paths of the files that snapshots of a table have removed since a time.
+    """Return the paths of the files removed from an Iceberg table since a time.
 
-    `since` is in seconds since 1970. Only snapshots that still exist are considered. A rollback removes no file.
-    Raises Unsupported if the table's metadata cannot be read.
+    `since` is in seconds since 1970. Files are removed by snapshots, and only snapshots that still exist are
+    considered. A rollback removes no file. Raises Unsupported if the table's metadata cannot be read.
     """
     name = in_spark(table.database, table.name, catalog=table.catalog)
     try:

@@ -183,7 +183,7 @@ class JvmMetastore(SqlMetastore):
 
 @contextmanager
 def owned_by(spark: SparkSession, owner: str) -> Iterator[None]:
-    """Make `owner` the owner of the tables that this thread creates in the `with` block.
+    """Make `owner` the owner of tables that this thread creates in the `with` block.
 
     The tables belong to the user of the session instead if `owner` is "", or if the Python thread has no thread of its
     own in the JVM (Spark Connect, or PYSPARK_PIN_THREAD=false).

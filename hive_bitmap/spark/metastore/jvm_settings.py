@@ -1,7 +1,7 @@
 """Read the settings of a classic session through py4j, and enforce its server's settings.
 
-The settings are those of Spark and of Hadoop. The server is the Spark application that runs the sessions. Its settings
-in NAMES decide who is trusted and who reads files, so a session cannot undo them. They are in the configuration of the
+The settings belong to Spark and Hadoop. The server is the Spark application that runs the sessions. Its settings in
+NAMES decide who is trusted and who reads files, so a session cannot undo them. They are in the configuration of the
 server's SparkContext, with or without the prefix `spark.`. All functions but `items`, `enforced` and `with_startup`
 need a session for which `jvm_reader.available` is true.
 """
@@ -101,7 +101,7 @@ def _of_server(context: SparkContext) -> dict[str, str]:
 
 
 def of_application(spark: SparkSession) -> None:
-    """Reset a session's trust and Python settings to those of its application."""
+    """Reset a session's trust and Python settings to its application's settings."""
     conf = cast(Any, spark.sparkContext)._conf
     for name in (*OF_TRUST, WORKER_PYTHON):
         for key in (name, f"spark.{name}"):

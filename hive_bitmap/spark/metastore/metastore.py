@@ -39,7 +39,8 @@ SESSION_VIEWS = "session"  # Spark 4.2 and later use this name in place of a dat
 def split_name(spark: SparkSession, name: str) -> tuple[str, str, str]:
     """Split a table's name into (catalog, database, table).
 
-    The name has the form `t`, `db.t` or `catalog.db.t`, and the parts are those of the table that `spark.table` reads.
+    The name has the form `t`, `db.t` or `catalog.db.t`, and the result is the table that `spark.table` reads for this
+    name.
 
     The catalog is "" for the session catalog. Raises Unsupported if the table is in another catalog that is not one of
     Iceberg's.

@@ -108,7 +108,7 @@ def _is_column(expression: Any) -> bool:
 
 
 def _node_above_scan_by_text(frame: DataFrame) -> str:
-    """Return which node of a plan may hide or change scanned rows, from the plan's text.
+    """Return which node of a plan may hide or change scanned rows, by its text.
 
     A Spark Connect client sees only the text. The result is that of `added_in`.
     """

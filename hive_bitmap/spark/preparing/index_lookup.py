@@ -90,9 +90,9 @@ def evaluate_leaves(
 
 
 def _key(definition: Definition, name: str) -> tuple[Column, pa.Field]:
-    """Return the key that predicates call `name`, and its Arrow field in the index table.
+    """Return the key that predicates call `name`, and its Arrow field.
 
-    The case of `name` does not matter.
+    The field is a column of the index table. The case of `name` does not matter.
     """
     keys = zip(definition.key_names, definition.columns, key_fields(definition), strict=True)
     return next((Column(key, column.type), field) for key, column, field in keys if key.lower() == name.lower())

@@ -211,7 +211,7 @@ def prepare(
 
 
 def _as_chosen(prepared: Prepared, strategy: Strategy | None) -> Prepared:
-    """Return a plan with the chosen strategy, if the session or query has chosen one."""
+    """Return a plan with the strategy that the session or query has chosen."""
     if strategy is None or strategy not in prepared.plan.costs:
         return prepared
     reason = "chosen by hive_bitmap.strategy" + (f"; {prepared.plan.reason}" if prepared.unbounded else "")
@@ -442,7 +442,7 @@ def _unreadable(case: _PlannedRequest, reading: Reading) -> dict[str, str]:
 
 
 def _why_not_beside_spark(reading: Reading) -> str:
-    """Return why rows of our tasks cannot be merged into Spark's rows in scan order.
+    """Return why our tasks' rows cannot be merged into Spark's rows in scan order.
 
     Spark reads the files that must be read whole, and our tasks read all other files. Return "" if the rows can be
     merged.
@@ -548,6 +548,6 @@ def _needed(request: Request, base: Table) -> tuple[Column, ...]:
 
 
 def _any_file(results: LookupResults) -> str:
-    """Return the path of any file that the results are about; "" if there is none."""
+    """Return the path of any file in the results; "" without files."""
     indexed = (path for lookup in results.lookups for path in lookup.unit.paths)
     return next(indexed, "") or next((file.status.path for file in results.whole_files), "")

@@ -71,10 +71,10 @@ def prune_partitions(
 
 
 def _matching_values(base: Table, predicate: Predicate, typed: pa.Table, engine: Engine) -> MatchingKeys:
-    """Return, for each leaf that only Spark evaluates, the partition values for which it is TRUE.
+    """Return the partition values for which Spark's leaves are TRUE, by leaf.
 
-    Such a leaf of the predicate tests one partition column. Spark (`engine`) evaluates the leaf over the distinct
-    values of this column in `typed`. A leaf that Spark cannot evaluate is left out.
+    Such a leaf of the predicate tests one partition column, and only Spark (`engine`) can evaluate it. Spark evaluates
+    the leaf over the distinct values of this column in `typed`. A leaf that Spark cannot evaluate is left out.
     """
     columns = {column.name.lower(): column for column in base.partition_columns if column.name in typed.column_names}
     matching_values = {}
@@ -94,7 +94,7 @@ def states(
     schemas: Collection[int] | None,
     numbers: Sequence[int],
 ) -> TableFiles:
-    """Return the files of partitions, and what indexes record about them.
+    """Return the files of partitions, and their records in indexes.
 
     `schemas` are the schema checksums under which an indexed file's keys are still valid. None means all checksums.
     Files indexed under another checksum count as unindexed. `numbers` are the positions of the partitions among all
@@ -117,7 +117,7 @@ def states_of(
     schemas: Collection[int] | None,
     numbers: Sequence[int],
 ) -> TableFiles:
-    """Return the files of partitions that Spark has listed, and what indexes record about them.
+    """Return the files of partitions that Spark has listed, and their index records.
 
     Each of the `partitions` is a pair of its values and its files. `schemas` and `numbers` mean the same as in
     `states`. Spark prints a partition value by its type, for example `1` for the metastore's `01`, so partitions are
@@ -216,7 +216,7 @@ def typed_values(columns: Sequence[Column], values: Sequence[Values]) -> pa.Tabl
 
 
 def _manifest(index: Index, folder: str) -> Manifest | None:
-    """Return the manifest of a segment of an index; None if the manifest is damaged."""
+    """Return the manifest of an index's segment; None if it is damaged."""
     try:
         return manifest.read(folder)
     except CorruptIndex as e:

@@ -186,7 +186,7 @@ def all_offsets(spark: SparkSession, format: str, paths: Sequence[str]) -> dict[
 
 
 def block_offsets(format: str, path: str) -> list[int] | str:
-    """Return the offsets of a file's nonempty blocks, or the reason why they are unknown."""
+    """Return the offsets of a file's nonempty blocks, or why they are unknown."""
     try:
         blocks = FORMATS[format].blocks(FORMATS[format].open_file(path))
     except Undecodable as e:

@@ -44,9 +44,9 @@ def table_rows(
 
     Without a predicate, return all rows; without `columns`, all columns. The session need not be enabled. `strategy`
     overrides the choice by cost. If `must_pay` is False, the indexes are consulted for a table of any size and without
-    a time limit, and current files are read instead of those that the session listed last. For a Spark Connect client,
-    the server plans the query; it uses indexes only if it has the extension. Raises NotFound for an unknown table or
-    column, and InvalidPredicate, with Spark's text, for a predicate that Spark refuses.
+    a time limit, and current files are read instead of the files that the session listed last. For a Spark Connect
+    client, the server plans the query; it uses indexes only if it has the extension. Raises NotFound for an unknown
+    table or column, and InvalidPredicate, with Spark's text, for a predicate that Spark refuses.
     """
     from pyspark.errors import AnalysisException
     from pyspark.sql import DataFrame as Frame

@@ -340,9 +340,10 @@ def _among(lookup: Lookup, reading: Reading, places: frozenset[Place]) -> Flags:
 
 
 def _confirmed(lookup: Lookup) -> Flags:
-    """Return, for each file of a lookup, whether it is unchanged since it was indexed.
+    """Return, for each file of a lookup, whether it is unchanged.
 
-    A file with a tag needs no request: the listing with its current tag has just been compared.
+    A file is unchanged if it is the version that was indexed. A file with a tag needs no request: the listing with its
+    current tag has just been compared.
     """
     if pc.all(pc.not_equal(lookup.described["etag"], ""), min_count=0).as_py():
         return np.ones(len(lookup.unit.paths), bool)

@@ -132,9 +132,10 @@ class SelectedRows:
         return int(self.counts[piece.first : piece.end].sum())
 
     def block_rows(self, piece: Piece) -> BlockRows:
-        """Return the selected rows of a piece, by the position of their block in the file.
+        """Return the selected rows of each block of a piece.
 
-        Blocks without selected rows are left out.
+        An item is a pair: the position of the block in the file, and the rows. Blocks without selected rows are left
+        out.
         """
         first = int(np.searchsorted(self.lookup.unit.file, piece.file))
         blocks = [block for block in range(piece.first, piece.end) if self.counts[block] > 0]
@@ -183,10 +184,10 @@ class _Reader:
         return self.task.lookups[piece.lookup].partitions[piece.file]
 
     def _buffered_rows(self, piece: Piece) -> float:
-        """Return how many rows of a piece are held in memory if pieces are read in parallel.
+        """Return how many rows of a piece are held in memory.
 
-        The rows are held until all rows before them are yielded. The result is infinite if the file of the piece has
-        to be read alone.
+        If pieces are read in parallel, the rows of a piece are held until all rows before them are yielded. The result
+        is infinite if the file of the piece has to be read alone.
         """
         return float(self._rows(piece)) if self._fingerprint(piece).tagged else math.inf
 

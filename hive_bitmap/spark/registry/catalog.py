@@ -180,7 +180,7 @@ def _judged(spark: SparkSession, base: Table, index_tables: _IndexTables) -> lis
 
 
 def problem_of(spark: SparkSession, base: Table, definition: Definition) -> str:
-    """Return why an index does not fit its base table or this Spark; "" if it fits."""
+    """Return why an index does not fit its base table or Spark; "" if it fits."""
     why = schema_drift.problem(base, definition)
     if why or not definition.expressions:
         return why
@@ -188,9 +188,9 @@ def problem_of(spark: SparkSession, base: Table, definition: Definition) -> str:
 
 
 def _former(index: Index) -> str:
-    """Return the problem of an index in an older format, which queries no longer read.
+    """Return the problem of an index in an older format.
 
-    Return "" for the current format.
+    Queries do not read an older format. Return "" for the current format.
     """
     name, version = index.definition.name, index.definition.version
     return (
@@ -271,11 +271,11 @@ def indexes_on_tables_of(spark: SparkSession, database: str) -> list[Index]:
 
 
 def indexed_tables(spark: SparkSession, database: str | None, *, all_databases: bool = False) -> list[str]:
-    """Return the names of the tables that have an index, sorted, as written in Spark's SQL.
+    """Return the names of the tables that have an index, sorted.
 
-    A table is included if it or one of its index tables is in `database`; None means the session's current database.
-    With `all_databases`, the tables of every database are included. A dropped table is included as long as it has an
-    index left.
+    The names are written as in Spark's SQL. A table is included if it or one of its index tables is in `database`; None
+    means the session's current database. With `all_databases`, the tables of every database are included. A dropped
+    table is included as long as it has an index left.
     """
     every_database = metastore.database_names(spark) if all_databases else []
     databases = every_database or [database or spark.catalog.currentDatabase()]

@@ -67,7 +67,7 @@ def require_free(spark: SparkSession, base: Table, indexes: Sequence[Index], def
 
 
 def require_same_table(spark: SparkSession, base: Table, index: Index) -> None:
-    """Raise Unsupported if an index is untrusted, or does not fit its table or this Spark.
+    """Raise Unsupported if an index is untrusted, or does not fit table or Spark.
 
     The index does not fit if columns of the table have changed since it was created.
     """
@@ -114,10 +114,11 @@ def alter(spark: SparkSession, index: Index, changed: Definition) -> None:
 
 
 def move(spark: SparkSession, index: Index, changed: Definition) -> None:
-    """Move an index to the new name of its base table; `changed` is its new definition.
+    """Move an index to the new name of its base table.
 
-    The index table is renamed first, if needed; then the definition is written. If the process is killed between the
-    two steps, the index is still found under the former name of its base table.
+    `changed` is the new definition of the index. The index table is renamed first, if needed; then the definition is
+    written. If the process is killed between the two steps, the index is still found under the former name of its base
+    table.
     """
     with catalog.changing():
         if changed.index_table != index.table.name:

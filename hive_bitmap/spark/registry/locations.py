@@ -1,4 +1,4 @@
-"""Choose the root of an index, and check that it is apart from other folders.
+"""Choose the root of an index, apart from the folders of tables and indexes.
 
 The root is LOCATION or the default root. It must not overlap the folder of a table or of another index: readers of a
 table at, above or below the root would take shards for rows, or fail at a folder.
@@ -76,7 +76,7 @@ def require_apart_from(base: Table, definitions: Iterable[Definition], folders: 
 def any_elsewhere(spark: SparkSession, definitions: Sequence[Definition]) -> bool:
     """Return whether the root of any of these indexes belongs to another metastore.
 
-    If a root does, this metastore is a copy of the other metastore.
+    In this case, this metastore is a copy of the other metastore.
     """
     this_metastore = metastore_id(spark)
     return any(roots.is_elsewhere(definition, this_metastore) for definition in definitions)

@@ -26,7 +26,7 @@ Judge = Callable[[Table, Definition | None], str]  # why an index table is not t
 
 
 def by_base(spark: SparkSession, base: Table) -> Judge:
-    """Return a function that says whether an index table of a base table is trusted.
+    """Return a function that judges index tables of a base table.
 
     The function takes an index table and its definition, or None for a table without a definition. It returns why the
     index table is not trusted; "" if it is trusted.
@@ -35,7 +35,7 @@ def by_base(spark: SparkSession, base: Table) -> Judge:
 
 
 def by_database(spark: SparkSession, tables: Sequence[Table]) -> Judge:
-    """Return a function that says whether an index table of a database is trusted.
+    """Return a function that judges index tables of a database.
 
     The function takes and returns the same as the function of `by_base`. `tables` are all tables of the database; if
     the base table of one of its index tables is in another database, `tables` includes this base table. An index table

@@ -152,7 +152,10 @@ def _rebuild(spark: SparkSession, statement: RebuildIndex) -> list[BuildReport]:
 
 
 def _refresh(spark: SparkSession, statement: RefreshIndex) -> list[Row]:
-    """Refresh an index; return a row with what was read, and the index's new size."""
+    """Refresh an index; return a row with the result.
+
+    The row has what was read, and the size of the whole index afterwards.
+    """
     table = _table_of(spark, statement)
     if table is None:
         return []

@@ -68,7 +68,7 @@ def built(reports: Iterable[BuildReport]) -> list[Row]:
 
 
 def held(spark: SparkSession, index: Index) -> Held:
-    """Return the numbers of files and rows that an index covers, and its size in bytes.
+    """Return how many files and rows an index covers, and its bytes.
 
     Files of an untrusted index are not read, and damaged segments are not counted.
     """

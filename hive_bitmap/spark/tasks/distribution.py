@@ -151,7 +151,7 @@ def run(spark: SparkSession, items: Sequence[Any], body: Body, *, count_requests
 
 
 def distribute(spark: SparkSession, items: Sequence[Any], most: int | None = None) -> Any:
-    """Return a DataFrame with a row for each task, to be the input of `mapInArrow`.
+    """Return a DataFrame with a row for each task, as input of `mapInArrow`.
 
     The only column has the pickled items of the task. The items are divided among at most `most` tasks (`cuts`); None
     stands for as many tasks as the session runs at once.
