@@ -69,7 +69,10 @@ def inputs(tables: Callable[[], Iterable[str]]) -> Iterator[list[Part]]:
 
 
 def state_folder() -> Path:
-    """Return the folder for the user's state, by the XDG Base Directory Specification."""
+    """Return the folder for the user's state.
+
+    The XDG Base Directory Specification says where it is.
+    """
     root = os.environ.get("XDG_STATE_HOME")
     return (Path(root) if root else Path.home() / ".local" / "state") / "hive-bitmap"
 

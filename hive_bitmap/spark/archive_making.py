@@ -56,9 +56,9 @@ def make_in_background() -> None:
 
 
 def _begin(base: Path) -> bool:
-    """Record that an attempt begins; return False if it must not.
+    """Begin an attempt to make the archive; return False if it must not begin.
 
-    It must not begin if another attempt began within the last day, or if the folder cannot be written.
+    The attempt must not begin if another attempt began within the last day, or if the folder cannot be written.
     """
     note = base.with_suffix(".attempt")
     try:

@@ -64,7 +64,7 @@ def literal_of(sql: str) -> Literal:
 def value_of(literal: Literal, column_type: str) -> Value | OutOfRange:
     """Return a literal other than NULL as a value of the column's type.
 
-    Raises EngineOnly if Spark might not compare literal and column without loss.
+    Raises EngineOnly if Spark may lose digits when it compares the literal with the column.
     """
     value = literal.value
     match value:

@@ -68,9 +68,9 @@ class Gain:
 def gain_by_answers(tally: Tally, table: TableFigures, columns: int) -> Gain:
     """Return the gain of an index that answers an aggregation.
 
-    `tally` has the figures of these queries, `table` the figures of the table and of the index. `columns` is the number
-    of columns of the index. The gain is zero if Spark counts as fast, or if the keys of an answer would take too much
-    memory.
+    `tally` has the figures of the queries with this aggregation, `table` the figures of the table and of the index.
+    `columns` is the number of columns of the index. The gain is zero if Spark counts as fast, or if the keys of an
+    answer would take too much memory.
     """
     rows, keys = table.rows, 1 / table.key.of_rows
     waits = waiting_seconds(table.files, table.cores, table.store)

@@ -69,7 +69,7 @@ class ExpressionTest:
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums that would answer an aggregation: aggregates of other columns by `keys`.
+    """The aggregates that an aggregation needs, by the columns `keys`.
 
     Names are in lower case. `measures` has the name of each aggregated column, with the functions that are needed.
     """

@@ -157,10 +157,11 @@ def build(
     There is one index for each item of `columns`. An item is a column name, or a sequence of column names for a
     composite key. In place of a name there may be an expression with a name, such as `date_trunc('HOUR', ts) AS hour`,
     or a Column of Spark with an alias. `name`, `index_table` and `location` can only be given for a single item. By
-    default, the `name` consists of the column names. `type` is BITMAP or COMPACT, `encoding` is the encoding of the
-    bitmaps, and `compression` the compression of the shards. `index_table` is `table` or `database.table`. Without it,
-    the index table has its default name, and is in the database that the setting `hive_bitmap.index_database` names, or
-    else in the database of the table. `location` is the root folder of the index; None stands for the default folder.
+    default, the `name` consists of the column names. `type` is BITMAP, COMPACT or AGGREGATE, `encoding` is the encoding
+    of the bitmaps, and `compression` the compression of the shards. `index_table` is `table` or `database.table`.
+    Without it, the index table has its default name, and is in the database that the setting
+    `hive_bitmap.index_database` names, or else in the database of the table. `location` is the root folder of the
+    index; None stands for the default folder.
 
     With `deferred`, the indexes are registered but cover no files until they are rebuilt. `where`, a condition on the
     partition columns, limits the indexes to the partitions that satisfy the condition. With `if_not_exists`, an item is
@@ -168,9 +169,9 @@ def build(
     `refresh_interval`. If `auto_refresh` is None, the indexes are refreshed if `hive.optimize.index.autoupdate` of the
     session is true and the index supports it. `keep_removed`, such as `7 days`, is how long the index keeps rows of
     files that a Delta or Iceberg table no longer has, for queries of older versions. With `aggregates`, such as
-    `count(*), sum(amount)`, the rows of the index tables also hold these aggregates for each key and block. `comment`
-    and the user-defined `properties` are stored and shown. `progress` is called with the state of the build, while it
-    runs.
+    `count(*), sum(amount)`, the rows of the index tables also hold these aggregates, for each key and block, or for
+    each key and file (AGGREGATE). `comment` and the user-defined `properties` are stored and shown. `progress` is
+    called with the state of the build, while it runs.
 
     Raise NotFound, AlreadyExists, Unsupported, InvalidProperty or InvalidPredicate before anything is written, and
     BuildFailed if the job or the publishing fails.

@@ -403,7 +403,7 @@ def _read(folders: Sequence[str], definition: Definition, *, fresh: bool) -> tup
 
 
 def _removed(spark: SparkSession, base: Table, definition: Definition) -> frozenset[str]:
-    """Return the removed files whose rows the index keeps, by path.
+    """Return the paths of removed files whose rows the index keeps.
 
     The property `keep_removed` of the index says how long rows are kept after the table has removed their file.
     """

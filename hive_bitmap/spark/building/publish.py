@@ -41,7 +41,7 @@ MOST_ROUNDS = 5  # attempts to move slots while other builds move them too
 class NotPublished(BuildFailed):
     """The error for a build that was not published, or only in part.
 
-    Its other files are deleted, or left to `clean`.
+    Files of the build that are not published are deleted, or left to `clean`.
     """
 
 
@@ -200,7 +200,7 @@ def _moved(spark: SparkSession, table: Table, publication: Publication, empty: s
     """Move the slots of an index as this build requires; return all slots afterwards.
 
     `before` are the slots before the build, and `empty` is the folder of empty slots. If another build takes a slot at
-    the same time, this build chooses another one.
+    the same time, this build chooses another slot.
     """
     current = before
     for _ in range(MOST_ROUNDS):
@@ -315,7 +315,10 @@ def _named(spark: SparkSession, definition: Definition) -> list[Table]:
 
 
 def _next(definition: Definition) -> Definition:
-    """Return the definition with the name of the table that replaces the index table."""
+    """Return the definition with a temporary table name.
+
+    The table of this name will replace the index table.
+    """
     return replace(definition, index_table=roots.next_table(definition))
 
 

@@ -332,7 +332,7 @@ class _AskedScan:
         """Return how long the decision to leave the scan alone is valid.
 
         `plan` is the plan of the scan, and `code` the reason of the decision. The decision is not kept if there are
-        unindexed files, because these may be indexed soon.
+        unindexed files, because such files may be indexed soon.
         """
         is_indexed = not plan.looked_up or not plan.scanned_files.any()
         lasts = code in LASTING and is_indexed and self._is_by_cost
@@ -369,10 +369,10 @@ class _AskedScan:
     def _files_to_compare(
         self, prepared: Prepared, parts: Sequence[FramePart | FetchPart | SparkPart]
     ) -> FileSet | None:
-        """Return the files to compare with the current ones when the plan is executed.
+        """Return the files to check for changes when the plan is executed.
 
-        If planning has listed the files itself, all of them are compared. Otherwise Spark has listed them, and only
-        the files that our own tasks open are compared. Return None if there are no files to compare.
+        If planning has listed the files itself, all files are checked. Otherwise Spark has listed the files, and only
+        the files that our own tasks open are checked. Return None if there are no files to check.
         """
         if self.listing is None and prepared.snapshot is not None:
             return FileSet.listed(prepared.snapshot)

@@ -203,7 +203,7 @@ def relations_of(frame: DataFrame) -> tuple[Relation, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class DecisionReport:
-    """The report on a scan.
+    """The report on a scan, and the decision itself if it is known.
 
     `asked` says whether a function of hive_bitmap, such as `plan`, made the query in order to get the decision.
     `decision` is None if another process made the decision, or if the decision has been evicted.

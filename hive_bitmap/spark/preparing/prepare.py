@@ -57,7 +57,7 @@ MOST_PARTS = 16  # most parts of a scan; our tasks and Spark read them alternate
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What tasks need besides the plan to read rows.
+    """What tasks need to read rows, besides the plan.
 
     `columns` are the data columns to read. `constants` has the partition columns, with a row for each partition of the
     results. `format` is a key of FORMATS.

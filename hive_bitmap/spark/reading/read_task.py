@@ -122,7 +122,7 @@ class SelectedRows:
     def of(cls, lookup: Lookup, matching_keys: MatchingKeys) -> SelectedRows:
         """Evaluate the predicate of a lookup.
 
-        `matching_keys` has the keys for which the leaves that only Spark evaluates are TRUE.
+        `matching_keys` has, for each leaf that only Spark evaluates, the keys for which the leaf is TRUE.
         """
         selection = select(lookup.unit, lookup.predicate, matching_keys)
         return cls(lookup, selection, selection.counts())

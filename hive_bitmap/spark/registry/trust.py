@@ -129,7 +129,7 @@ def why_untrusted(
 
 
 def _is_below(root: str, trusted: str) -> bool:
-    """Return whether a root lies in a trusted folder, by its name alone.
+    """Return whether the name of a root lies below the name of a trusted folder.
 
     >>> _is_below("hdfs://n/trusted/i", "hdfs://n/trusted/"), _is_below("file:/trusted/../x", "/trusted")
     (True, False)
