@@ -41,10 +41,8 @@ WITHOUT_JOBS = {"SHOW", "DESCRIBE", "DESC", "USE"}  # first words of statements 
 def inputs(tables: Callable[[], Iterable[str]]) -> Iterator[list[Part]]:
     """Read inputs from a prompt, and yield the statements of each input.
 
-    The inputs end with Ctrl-D or one of EXIT_WORDS.
-
-    Ctrl-C discards the current input. `tables` returns the names of tables that Tab completes, and is called before
-    each input.
+    The inputs end with Ctrl-D or one of EXIT_WORDS. Ctrl-C discards the current input. `tables` returns the names of
+    tables that Tab completes, and is called before each input.
     """
     session: PromptSession[str] = PromptSession(
         "hive-bitmap> ",

@@ -72,9 +72,8 @@ def find(base: Path) -> Path | None:
 def _folder() -> Path | None:
     """Return the folder of archives.
 
-    The environment variable VARIABLE names it; by default, it is in the user's cache folder.
-
-    Return None if the variable is "".
+    The environment variable VARIABLE names it; by default, it is in the user's cache folder. Return None if the
+    variable is "".
     """
     configured = os.environ.get(VARIABLE)
     if configured is not None:

@@ -215,9 +215,7 @@ class Condition(Grammar[Predicate, Column]):
 def _bracket_pairs(text: str, tokens: Sequence[Token]) -> dict[int, int]:
     """Return the position of each bracket's closing bracket, by opening bracket.
 
-    Both are positions in `tokens`.
-
-    Raises InvalidPredicate if brackets do not match.
+    Both are positions in `tokens`. Raises InvalidPredicate if brackets do not match.
     """
     pairs: dict[int, int] = {}
     opened: list[int] = []

@@ -249,9 +249,7 @@ def _candidates(
 def _resolved(spark: SparkSession, base: Table, keys: Sequence[str]) -> list[str | KeyExpression]:
     """Return the keys of an index as `define` takes them.
 
-    Each expression gets a name.
-
-    Raise Unsupported for an expression that cannot be a key.
+    Each expression gets a name. Raise Unsupported for an expression that cannot be a key.
     """
     columns = {column.name.lower() for column in (*base.columns, *base.partition_columns)}
     named = (key if key in columns else KeyText(key, _name(key, columns)) for key in keys)

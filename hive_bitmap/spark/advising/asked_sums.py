@@ -146,9 +146,7 @@ def _is_held(asked: AskedSums, base: Table, indexes: Sequence[Definition]) -> bo
 def _definition(asked: AskedSums, base: Table, taken: Collection[str]) -> Definition:
     """Return an index that answers the sums.
 
-    Its name is not in `taken`.
-
-    Raise HiveBitmapError if there can be no such index.
+    Its name is not in `taken`. Raise HiveBitmapError if there can be no such index.
     """
     index = define(base, sorted(asked.columns), type="AGGREGATE", aggregates=asked.text(base))
     if index.name not in taken:

@@ -47,9 +47,8 @@ def resolved_items(
 def resolved(spark: SparkSession, base: Table, keys: Sequence[SparkKey]) -> list[str | KeyExpression]:
     """Resolve the keys of an index.
 
-    A resolved key is the name of a column, or an expression that Spark has resolved.
-
-    Raise Unsupported for an expression that cannot be a key.
+    A resolved key is the name of a column, or an expression that Spark has resolved. Raise Unsupported for an
+    expression that cannot be a key.
     """
     names = {column.name.lower() for column in (*base.columns, *base.partition_columns)}
     return [_resolved(spark, base, _parsed(key, names)) for key in keys]

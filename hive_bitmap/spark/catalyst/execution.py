@@ -1,8 +1,7 @@
 """Carry out decisions when plans are executed.
 
-This process then counts from an index, or reads few rows.
-
-The lookups that planned a count also count the keys. Spark counts a file that has changed since the query was planned.
+This process then counts from an index, or reads few rows. The lookups that planned a count also count the keys. Spark
+counts a file that has changed since the query was planned.
 
 For few rows, a Spark job would take longer. Planning estimates from the bytes of the blocks whether rows are few. Rows
 may be much larger in memory, so bytes and seconds are bounded again while rows are read. A read that exceeds a bound is

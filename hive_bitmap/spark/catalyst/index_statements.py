@@ -90,9 +90,7 @@ def _to_drop(spark: SparkSession, statement: DropTable | DropDatabase) -> dict[s
 def _attach(spark: SparkSession, former: list[str], now: list[str]) -> None:
     """Attach the indexes of a table that Spark has just renamed.
 
-    The table had the name `former`, and has the name `now`.
-
-    Each name is a list of its parts.
+    The table had the name `former`, and has the name `now`. Each name is a list of its parts.
     """
     database = former[-2] if len(former) > 1 else metastore.split_name(spark, quote(former[-1]))[1]
     old, new = in_spark(database, former[-1]), in_spark(now[-2] if len(now) > 1 else database, now[-1])

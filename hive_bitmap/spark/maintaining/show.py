@@ -298,10 +298,8 @@ def _manifest(folder: str) -> Manifest | None:
 def _problem(spark: SparkSession, index: Index, damaged: Sequence[str], covered_files: Covered) -> str:
     """Describe the first problem of an index's segments and slots.
 
-    The text also has the number of further problems.
-
-    `damaged` are the folders of unreadable segments, `covered_files` are the files in all other segments. Return ""
-    without a problem.
+    The text also has the number of further problems. `damaged` are the folders of unreadable segments, `covered_files`
+    are the files in all other segments. Return "" without a problem.
     """
     problems = [f"{folder} is damaged, missing or not of this index: rebuild the index" for folder in damaged]
     if not index.definition.is_former:

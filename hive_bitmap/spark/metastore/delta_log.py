@@ -1,9 +1,7 @@
 """Read the columns and live files of a Delta table from its log.
 
-This works in classic sessions.
-
-Spark's relation of a Delta table has the log. Public methods of the session's Delta (4.0 to 4.4) read the log; no class
-of Delta is imported. A table with any other relation cannot be indexed.
+This works in classic sessions. Spark's relation of a Delta table has the log. Public methods of the session's Delta
+(4.0 to 4.4) read the log; no class of Delta is imported. A table with any other relation cannot be indexed.
 """
 
 from __future__ import annotations

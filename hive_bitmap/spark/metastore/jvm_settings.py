@@ -150,10 +150,8 @@ def of_metastore(spark: SparkSession, names: Sequence[str]) -> dict[str, str]:
 def of_stores(spark: SparkSession, prefixes: Sequence[str]) -> dict[str, str]:
     """Return the session's Hadoop settings with these prefixes, and its secrets.
 
-    The secrets are those in Hadoop's credential files.
-
-    The result also has the name of the Hadoop user, as a setting of this package (HDFS_USER). Raises StoreError if a
-    credential file cannot be read.
+    The secrets are those in Hadoop's credential files. The result also has the name of the Hadoop user, as a setting of
+    this package (HDFS_USER). Raises StoreError if a credential file cannot be read.
     """
     conf = cast(Any, spark)._jsparkSession.sessionState().newHadoopConf()
     settings = {}

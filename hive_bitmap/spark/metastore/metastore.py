@@ -40,10 +40,8 @@ def split_name(spark: SparkSession, name: str) -> tuple[str, str, str]:
     """Split a table's name into (catalog, database, table).
 
     The name has the form `t`, `db.t` or `catalog.db.t`, and the result is the table that `spark.table` reads for this
-    name.
-
-    The catalog is "" for the session catalog. Raises Unsupported if the table is in another catalog that is not one of
-    Iceberg's.
+    name. The catalog is "" for the session catalog. Raises Unsupported if the table is in another catalog that is not
+    one of Iceberg's.
     """
     catalog, database, table = name_parts(name)
     catalog = catalog or catalog_of(spark, database)

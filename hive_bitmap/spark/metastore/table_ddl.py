@@ -18,9 +18,7 @@ OWN_STATEMENT = "/* hive_bitmap */"  # marks a DROP of this package, with which 
 def creating(table: Table) -> str:
     """Return the statement that creates an external Parquet table.
 
-    `Metastore.create_table` describes the table.
-
-    For a table whose provider is `hive`, the statement also runs in Hive.
+    `Metastore.create_table` describes the table. For a table whose provider is `hive`, the statement also runs in Hive.
     """
     properties = dict(table.properties)
     comment = properties.pop("comment", "")
