@@ -97,8 +97,8 @@ def _new(gateway: Any, bridge_class: Any) -> Any:
 def open_port(spark: SparkSession) -> None:
     """Open the port for calls from the JVM of a session.
 
-    An open port stays open. Afterwards it takes only callers with the token. Raise Unsupported if the JVM has the jar
-    of another version.
+    An open port stays open. Afterwards the port accepts only callers with the token. Raise Unsupported if the JVM has
+    the jar of another version.
     """
     from py4j.java_gateway import JavaObject  # type: ignore[import-untyped]
     from pyspark.java_gateway import ensure_callback_server_started

@@ -183,7 +183,8 @@ def _tls(ca_file: str | None) -> SSLContext:
 def _http(address: Address, context: SSLContext | None) -> Any:
     """Return a Thrift transport over HTTP.
 
-    It sends user and password with each request. `context` is the TLS context for HTTPS; None for plain HTTP.
+    The transport sends user and password with each request. `context` is the TLS context for HTTPS; None for plain
+    HTTP.
     """
     from thrift.transport import THttpClient, TTransport
 

@@ -39,7 +39,7 @@ PARTITIONS_AT_ONCE = 100  # partitions added by one statement
 def register_index(server: Server, index: HiveIndex) -> None:
     """Register an exported index with the server.
 
-    It replaces an earlier export of the index. Raises Unsupported if the server does not support indexes or has no
+    An earlier export of the index is replaced. Raises Unsupported if the server does not support indexes or has no
     JavaEWAH, or if the server's base table is not the indexed table. Raises AlreadyExists if another table has the name
     of the index table. Raises NotFound and ServerError.
     """

@@ -45,7 +45,7 @@ class AskedSums:
     def aggregates(self, table: Table) -> tuple[Aggregate, ...]:
         """Return the aggregates that the queries ask for.
 
-        They are in the order of the table's columns.
+        The result is in the order of the table's columns.
         """
         return tuple(
             Aggregate(function, column)

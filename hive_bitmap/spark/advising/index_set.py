@@ -164,8 +164,8 @@ class UnchosenIndex:
 def choose(workloads: Sequence[Workload], limit: int, times: int) -> tuple[list[Step], list[UnchosenIndex]]:
     """Choose which of the possible indexes to create, in steps.
 
-    There is a workload for each table. Return the steps in order, and the indexes that are left out. The steps have at
-    most `limit` indexes together. Each query is expected `times` as often as it was seen.
+    `workloads` has a workload for each table. Return the steps in order, and the indexes that are left out. The steps
+    have at most `limit` indexes together. Each query is expected `times` as often as it was seen.
     """
     chosen: list[Step] = []
     have: dict[str, IndexSet] = {workload.table: frozenset() for workload in workloads}

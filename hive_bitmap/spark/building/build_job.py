@@ -79,7 +79,8 @@ def run(
 def fatal_files(spark: SparkSession, jobs: Sequence[Job]) -> dict[str, str]:
     """Try each base file of the jobs in a child process of a task.
 
-    Return the paths of files that end the child process, with the reason. Raise BuildFailed.
+    The keys of the result are the paths of files that end the child process; the values are the reasons. Raise
+    BuildFailed.
     """
     groups = [job.work for job in jobs if isinstance(job.work, Group)]
     files = [group.of([path]) for group in groups for path in group.paths]

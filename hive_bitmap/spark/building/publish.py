@@ -151,7 +151,7 @@ def drop(spark: SparkSession, base: Table | None, index: IndexToDrop) -> None:
 def index_table(definition: Definition) -> Table:
     """Return the index table to create.
 
-    Hive can read it unless it has a timestamp_ntz column.
+    Hive can read the table unless it has a timestamp_ntz column.
     """
     columns = (*definition.columns, *stored_columns(definition))
     comment = {"comment": definition.comment} if definition.comment else {}

@@ -196,8 +196,8 @@ class _AskedScan:
         earlier attempt on this scan, or None. If the index has no answer, Unserved with the reason takes the place of
         the decision. The decision is LeaveAlone in two cases: the query's limit makes indexes pointless, or the store
         of the files fails. After such a failure narrowing is not tried, because it would ask the store again, and wait
-        as long. The snapshot can be used again to narrow the scan. It is None if the scan will not be narrowed, or if
-        nothing could be prepared.
+        as long. The snapshot can be used again to narrow the scan. The snapshot is None if the scan will not be
+        narrowed, or if nothing could be prepared.
         """
         try:
             table = self.counted_table if sums is None else self.summed_table

@@ -1,7 +1,7 @@
 """Explain what the indexes do for a query.
 
-An explanation says what the indexes do for each scan of a table, and why. It also has Spark's own plan. With ANALYZE
-the query is also run; its rows are counted and discarded.
+An explanation says what the indexes do for each scan of a table, and why. The explanation also has Spark's own plan.
+With ANALYZE the query is also run; its rows are counted and discarded.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ class DecisionReport:
 def reports_of(frame: DataFrame) -> list[DecisionReport]:
     """Plan a DataFrame and return a report on each of its scans.
 
-    The DataFrame must not have been planned before. It is planned as it will be executed.
+    The DataFrame must not have been planned before. The DataFrame is planned as it will be executed.
     """
     return _reports(frame.sparkSession, json.loads(bridge(frame.sparkSession).reportsOfFirstPlan(frame._jdf)))
 

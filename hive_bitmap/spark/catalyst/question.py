@@ -142,7 +142,7 @@ class Question:
     def prepare(self, request: Request, resolved: ResolvedTable, earlier: Snapshot | None) -> Prepared:
         """Look up the indexes for a request, and make a plan.
 
-        `earlier` is an earlier snapshot of the table, or None. It is used again if it covers the needed indexes.
+        `earlier` is an earlier snapshot of the table, or None. `earlier` is used again if it covers the needed indexes.
         """
         return prepare(self.spark, request, resolved, earlier)
 

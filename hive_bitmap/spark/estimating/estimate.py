@@ -192,9 +192,9 @@ def estimate(
     the files of these blocks. Each index is estimated as if it were built alone; built together with large indexes, it
     may get more shards.
 
-    A key of `values` is a column name in lower case, or an expression as Spark resolves it. Its value has some texts
-    that queries compare the column or expression with. The shares of these texts are estimated too, for an index of
-    this key alone. Raise NotFound, Unsupported or InvalidProperty as `build` does.
+    A key of `values` is a column name in lower case, or an expression as Spark resolves it. The value of the key has
+    some texts that queries compare the column or expression with. The shares of these texts are estimated too, for an
+    index of this key alone. Raise NotFound, Unsupported or InvalidProperty as `build` does.
     """
     if not 0 < sample <= 1:
         raise InvalidProperty(f"sample is {sample}, but must be a share of the blocks above 0 and at most 1")
@@ -225,7 +225,7 @@ def _computed_files(
     definitions: Sequence[Definition],
     blocks_of: Sequence[Sequence[Longs]],
 ) -> list[Source]:
-    """Return the files with sampled blocks of indexes that have expressions as keys.
+    """Return the files with sampled blocks, for indexes with expressions as keys.
 
     `blocks_of` has for each index a list: the sampled blocks of each task.
     """

@@ -94,7 +94,7 @@ class TableFolders:
 class Unindexed:
     """The number, bytes and age of unindexed base files, which a query reads whole.
 
-    `lag` is the age of the oldest file in seconds. It is None for an Iceberg table, because Iceberg does not record
+    `lag` is the age of the oldest file in seconds. `lag` is None for an Iceberg table, because Iceberg does not record
     when files were written.
     """
 

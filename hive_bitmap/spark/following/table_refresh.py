@@ -2,7 +2,7 @@
 
 A scheduler calls `refresh_table`: all indexes of the table are refreshed, and an error is returned. The queue calls
 `refresh_followers`: only indexes that follow the table are refreshed, in up to MOST_PASSES passes, and errors are
-recorded and raised. It declines (TOO_EARLY) while another build of one of the indexes runs.
+recorded and raised. `refresh_followers` declines (TOO_EARLY) while another build of one of the indexes runs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Read the settings of a classic session through py4j, and enforce its server's settings.
 
-The settings belong to Spark and Hadoop. The server is the Spark application that runs the sessions. Its settings in
-NAMES decide who is trusted and who reads files, so a session cannot undo them. They are in the configuration of the
-server's SparkContext, with or without the prefix `spark.`. All functions but `items`, `enforced` and `with_startup`
-need a session for which `jvm_reader.available` is true.
+The settings belong to Spark and Hadoop. The server is the Spark application that runs the sessions. The server's
+settings in NAMES decide who is trusted and who reads files, so a session cannot undo these settings. They are in the
+configuration of the server's SparkContext, with or without the prefix `spark.`. All functions but `items`, `enforced`
+and `with_startup` need a session for which `jvm_reader.available` is true.
 """
 
 from __future__ import annotations

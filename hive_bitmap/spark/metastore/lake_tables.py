@@ -164,7 +164,7 @@ def by_facts(table: Table, facts: Facts) -> Table:
 def unreadable(table: Table, kind: str, error: Exception) -> Table:
     """Return a lake table that is marked as unreadable.
 
-    `kind` is the name of its format, and `error` says why its log cannot be read.
+    `kind` is the name of the table's format, and `error` says why the table's log cannot be read.
     """
     return replace(table, lake=Lake(kind, problem=f"its log cannot be read: {sentence(error)}"))
 

@@ -89,9 +89,9 @@ class Metastore(Protocol):
     def create_table(self, spark: SparkSession, table: Table) -> bool:
         """Create an external table; return False if the name is taken.
 
-        A table or a view may have taken the name. The table gets the columns, location and properties of `table`. Its
-        comment is the value of the property `comment`. It belongs to the `owner` of `table`, or to the session's user
-        if `owner` is "" or the session cannot choose an owner.
+        A table or a view may have taken the name. The table gets the columns, location and properties of `table`. The
+        comment of the new table is the value of the property `comment`. The new table belongs to the `owner` of
+        `table`, or to the session's user if `owner` is "" or the session cannot choose an owner.
         """
 
     def drop_table(self, spark: SparkSession, name: str, *, if_exists: bool, purge: bool) -> None:

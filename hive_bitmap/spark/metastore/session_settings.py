@@ -48,9 +48,9 @@ def verbatim_partitions(spark: SparkSession) -> Iterator[SparkSession]:
     """Yield a session that takes values in a partition spec verbatim.
 
     Other sessions change the value `01` of an int to `1`. The yielded session also evaluates constants such as X'69',
-    even if the original session keeps their text. It is a clone with the same catalog, so the original session keeps
-    its settings, which other threads may need. A Spark Connect session cannot be cloned: its own settings are changed
-    until the last of its `with` blocks ends.
+    even if the original session keeps their text. The yielded session is a clone with the same catalog, so the original
+    session keeps its settings, which other threads may need. A Spark Connect session cannot be cloned: its own settings
+    are changed until the last of its `with` blocks ends.
     """
     if jvm_reader.available(spark):
         clone = jvm_reader.cloned(spark)

@@ -196,8 +196,8 @@ def _prices(snapshot: Snapshot) -> CountPrices:
 class Evaluation:
     """A function that evaluates lookups, unless Spark counts faster.
 
-    A call evaluates lookups and returns their results. It raises Unsupported if Spark would count one of the key sets
-    in less time. `cost` estimates the cost of a key set. `engine` makes a late plan wait before each lookup
+    A call evaluates lookups and returns their results. The call raises Unsupported if Spark would count one of the key
+    sets in less time. `cost` estimates the cost of a key set. `engine` makes a late plan wait before each lookup
     (`Engine.take_turn`). `seconds` is the estimated time of the index for all key sets so far; `by_spark` is the
     estimated time of Spark.
     """

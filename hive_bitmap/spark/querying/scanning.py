@@ -71,11 +71,11 @@ def scan(
 ) -> DataFrame:
     """Return `spark.table(table).where(predicate)`, read through the index if that is cheaper.
 
-    The predicate None stands for all rows. If `columns` are given, the DataFrame has only these columns. It reads the
-    files that the session listed last. The session need not be enabled. `strategy` overrides the choice by cost if an
-    index can be used, as `hive_bitmap.strategy` does for a session. For a Spark Connect client the server plans, and
-    uses indexes only if it has the extension. Raises the errors of `plan`, and Unsupported for a strategy that cannot
-    answer.
+    The predicate None stands for all rows. If `columns` are given, the DataFrame has only these columns. The DataFrame
+    reads the files that the session listed last. The session need not be enabled. `strategy` overrides the choice by
+    cost if an index can be used, as `hive_bitmap.strategy` does for a session. For a Spark Connect client the server
+    plans, and uses indexes only if it has the extension. Raises the errors of `plan`, and Unsupported for a strategy
+    that cannot answer.
     """
     chosen_strategy = Strategy.chosen(strategy)
     if chosen_strategy is Strategy.INDEX_ONLY:

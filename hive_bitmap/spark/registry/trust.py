@@ -28,8 +28,8 @@ Judge = Callable[[Table, Definition | None], str]  # why an index table is not t
 def by_base(spark: SparkSession, base: Table) -> Judge:
     """Return a function that judges index tables of a base table.
 
-    The function takes an index table and its definition, or None for a table without a definition. It returns why the
-    index table is not trusted; "" if it is trusted.
+    The function takes an index table and its definition, or None for a table without a definition. The function returns
+    why the index table is not trusted; "" if it is trusted.
     """
     return lambda table, definition: why_untrusted(base, table, definition, lambda: session_settings.settings(spark))
 
@@ -84,8 +84,8 @@ def _why_not_pointed(base: Table, table: Table) -> str:
 def _may_index(base: Table, table: Table) -> bool:
     """Return whether a table may be an index table of `base`.
 
-    The result is true if one of the two tables names the other table in its properties. It is also true if both tables
-    are in the same database, and `table` has a name like the default names of the index tables of `base`.
+    The result is true if one of the two tables names the other table in its properties. The result is also true if both
+    tables are in the same database, and `table` has a name like the default names of the index tables of `base`.
     """
     if base_named(table) == (base.database, base.name) or (table.database, table.name) in pointers(base):
         return True
@@ -109,7 +109,7 @@ def why_untrusted(
 
     `table` is the index table. If its owner is not trusted, the index table must be in a trusted folder, and so must
     the root in its definition, if there is a definition. `settings` returns the settings of the session, within the
-    limits that its server sets. It is called only if the two tables have different owners.
+    limits that its server sets. `settings` is called only if the two tables have different owners.
     """
     if table.owner == base.owner:
         return ""

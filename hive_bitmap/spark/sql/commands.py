@@ -54,7 +54,10 @@ INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 
 class IsIndexTable(Unsupported):
-    """A DROP TABLE of an index table, which only DROP INDEX can drop."""
+    """The error for a DROP TABLE of an index table.
+
+    Only DROP INDEX can drop an index table.
+    """
 
 
 def run(spark: SparkSession, statement: Statement) -> DataFrame:

@@ -148,7 +148,7 @@ def state(status: IndexStatus) -> str:
 def partitions(status: IndexStatus) -> str:
     """Return the partitions that an index is limited to.
 
-    The text has lines that fit a screen. It is `all` for an unlimited index.
+    The text has lines that fit a screen. The text is `all` for an unlimited index.
     """
     if not status.definition.where:
         return "all"

@@ -92,8 +92,8 @@ def _fields(value: Any) -> list[Any]:
 def lack(spark: SparkSession, error: Exception) -> str:
     """Return which Python ran the failed tasks, and what this Python lacks.
 
-    Return "" if the tasks failed for another cause, or if the error already names the Python. A small job that needs
-    no PySpark worker runs the Python of the executors to examine it.
+    Return "" if the tasks failed for another cause, or if the error already names the Python. To examine the Python of
+    the executors, a small job runs it without a PySpark worker.
     """
     text = str(error)
     if MissingPackage.__name__ in text or not _OF_PYTHON.search(text) or not jvm_reader.available(spark):

@@ -2,7 +2,7 @@
 
 A task compares one shard. Base files that have changed since they were indexed are only counted, because queries read
 these files whole. There are two kinds of problems: the index has wrong rows for an unchanged file, or SQL queries of
-the index table would see rows that do not belong there.
+the index table would see rows that do not belong to the table.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def _check_manifest(problems: Problems, published: Manifest) -> None:
 
 
 def _check_lines(problems: Problems, published: Manifest) -> None:
-    """Check the copy of a manifest as lines of JSON.
+    """Check a manifest's copy, which consists of lines of JSON.
 
     Older builds have not written this copy.
     """
