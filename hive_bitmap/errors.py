@@ -22,7 +22,10 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:
-    """Return a "did you mean" question for an unknown name; "" if no name is similar."""
+    """Return a "did you mean" question for an unknown name.
+
+    Return "" if no name is similar.
+    """
     similar = nearest(name, names)
     return f"; did you mean {similar!r}?" if similar else ""
 
@@ -31,7 +34,7 @@ class HiveBitmapError(Exception):
     """Base class of all errors that hive_bitmap raises on purpose.
 
     `condition` is the name of Spark's most similar error class, and `sqlstate` is the SQLSTATE of this class. SQL
-    clients identify errors by them. If no class is similar, both are None.
+    clients identify errors by these names. If no class of Spark is similar, both are None.
     """
 
     condition: ClassVar[str | None] = None
@@ -39,7 +42,10 @@ class HiveBitmapError(Exception):
 
 
 class NotFound(HiveBitmapError):
-    """A table, column, partition, index or file does not exist; the message lists the existing names."""
+    """A table, column, partition, index or file does not exist.
+
+    The message lists the existing names.
+    """
 
     condition = "INDEX_NOT_FOUND"
     sqlstate = "42704"
@@ -48,8 +54,8 @@ class NotFound(HiveBitmapError):
     def of(cls, kind: str, name: str, existing: Iterable[str], where: str = "") -> NotFound:
         """Create the error for a missing name; its message lists the existing names.
 
-        `kind` says what is missing, for example `column`, and `where` in which object; "" if this is left out. The
-        result is of a subclass for columns, tables and databases.
+        `kind` says what is missing, for example `column`, and `where` in which object it is missing; if `where` is "",
+        the message names no object. For a column, table or database, the result is an object of its subclass.
 
         >>> str(NotFound.of("column", "agee", ["age", "id"], "table db.t"))
         "no column 'agee' in table db.t; known: age, id; did you mean 'age'?"
@@ -96,7 +102,10 @@ _NOT_FOUND = {
 
 
 class MissingPackage(HiveBitmapError, ImportError):
-    """A Python package is not installed, or is too old; the message says what to install, and where."""
+    """A Python package is not installed, or is too old.
+
+    The message says what to install, and where.
+    """
 
 
 class AlreadyExists(HiveBitmapError):
@@ -114,7 +123,10 @@ class Unsupported(HiveBitmapError):
 
 
 class InvalidProperty(HiveBitmapError):
-    """A property is unknown or has an invalid value; the message says what is valid."""
+    """A property is unknown or has an invalid value.
+
+    The message says what is valid.
+    """
 
     condition = "INVALID_PROPERTY_VALUE"
     sqlstate = "42602"
@@ -128,7 +140,10 @@ class InvalidPredicate(HiveBitmapError):
 
     @classmethod
     def at(cls, text: str, offset: int, reason: str) -> InvalidPredicate:
-        """Create the error for an offset in the text; the message has the line and column, counted from 1."""
+        """Create the error for an offset in the text.
+
+        The message has the line and column, counted from 1.
+        """
         before = text[:offset]
         column = offset - (before.rfind("\n") + 1) + 1
         return cls(f"line {before.count(chr(10)) + 1}, column {column}: {reason}, in {text!r}")
@@ -145,7 +160,10 @@ class InvalidStatement(HiveBitmapError):
 
 
 class Undecodable(HiveBitmapError):
-    """A base file or column cannot be decoded, or Spark might read it differently; so it is not indexed."""
+    """A base file or column cannot be decoded with certainty as Spark does.
+
+    The file or column is then not indexed.
+    """
 
 
 class CorruptBitmap(HiveBitmapError):
@@ -153,7 +171,10 @@ class CorruptBitmap(HiveBitmapError):
 
 
 class CorruptIndex(HiveBitmapError):
-    """A shard or manifest is missing, truncated or damaged; queries then read the base files whole."""
+    """A shard or manifest is missing, truncated or damaged.
+
+    Queries then read the base files whole.
+    """
 
 
 class DroppedIndex(CorruptIndex):
@@ -168,16 +189,28 @@ class BuildFailed(HiveBitmapError):
 
 
 class FileChanged(HiveBitmapError):
-    """A base file was replaced or deleted after planning, so the query must be planned again."""
+    """A base file was replaced or deleted after planning.
+
+    The query must be planned again.
+    """
 
 
 class StoreError(HiveBitmapError):
-    """A store cannot be reached, denies access, or fails; queries then fall back to plain Spark."""
+    """A store cannot be reached, denies access, or fails.
+
+    Queries then fall back to plain Spark.
+    """
 
 
 class ServerError(HiveBitmapError):
-    """A server cannot be reached, denies access, rejects a statement or does not answer; the message says why."""
+    """A server is unreachable, denies access, rejects a statement or does not answer.
+
+    The message says why.
+    """
 
 
 class NotPermitted(ServerError):
-    """The server does not permit this user to run a statement; the message names the statement."""
+    """The server does not permit this user to run a statement.
+
+    The message names the statement.
+    """

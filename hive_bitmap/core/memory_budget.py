@@ -1,4 +1,4 @@
-"""Keep the entries of all caches of this process in one memory budget, in bytes.
+"""Keep the caches of this process in one memory budget, in bytes.
 
 Each cached value of indexes, listings, tables and decisions is an entry of this budget. The weight of an entry, in
 bytes, is computed once, when the entry is added. The least recently used entry is evicted first. An evicted value is
@@ -74,7 +74,10 @@ class MemoryBudget:
         return (nbytes + ENTRY_BYTES) * LARGEST_SHARE <= self._capacity
 
     def get(self, kind: str, key: Hashable) -> Any:
-        """Return the value of a key, and mark the entry as used; return None if no value is cached."""
+        """Return the value of a key, and mark the entry as used.
+
+        Return None if no value is cached.
+        """
         with self._lock:
             entry = self._entries.get((kind, key))
             if entry is not None:
@@ -153,7 +156,7 @@ class Cache(Generic[K, V]):
         self._budget.put(self._kind, (self._number, key), value, self._weigh(value))
 
     def of(self, key: K, make: Callable[[], V]) -> V:
-        """Return the value of a key; if no value is cached, compute the value by `make`.
+        """Return the value of a key, computed by `make` if it is not cached.
 
         If two threads compute a value at the same time, both threads return the value that was cached first.
         """

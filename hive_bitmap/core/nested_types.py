@@ -54,7 +54,9 @@ NestedType: TypeAlias = "str | ArrayOf | MapOf | StructOf"  # a text is the type
 
 
 def parse(text: str) -> NestedType | None:
-    """Return a nested type from Spark's simple string; None if the type is not nested, or not supported.
+    """Return a nested type from Spark's simple string.
+
+    Return None if the type is not nested, or not supported.
 
     >>> parse("array<struct<a:int,B:map<string,decimal(7,2)>>>")
     ArrayOf(element=StructOf(fields=(('a', 'int'), ('B', MapOf(key='string', value='decimal(7,2)')))))
@@ -72,9 +74,10 @@ def parse(text: str) -> NestedType | None:
 
 
 def _parse(tokens: list[str], at: int, depth: int) -> tuple[NestedType, int]:
-    """Return the type that begins at a token, and the position of the token after the type.
+    """Return the type that begins at a token, and the position after the type.
 
-    The type may be nested at most `depth` deep. Raises ValueError for any other text.
+    `at` is the position of the token. The type may be nested at most `depth` deep. Raises ValueError for any other
+    text.
     """
     head = tokens[at]
     if at + 1 >= len(tokens) or tokens[at + 1] != "<":
@@ -174,10 +177,11 @@ def text(type: NestedType) -> str:
 
 
 def why_spark_only(column: str, type: NestedType, marks: Collection[str]) -> str:
-    """Return why only Spark reads a nested column of a file; "" if tasks can read the column.
+    """Return why only Spark reads a nested column of a file.
 
-    `column` is in lower case. `marks` are the marks of the file. One possible reason is that the file lacks all fields
-    of a struct. Spark's versions and settings differ in whether such a struct is NULL.
+    Return "" if tasks can read the column. `column` is in lower case. `marks` are the marks of the file. One possible
+    reason is that the file lacks all fields of a struct. Spark's versions and settings differ in whether such a struct
+    is NULL.
     """
     if column not in marks:
         return f"only Spark reads column {column!r} of these files"

@@ -1,4 +1,4 @@
-"""Run I/O operations in threads, such as thousands of listings, or reads from remote stores."""
+"""Run I/O operations, such as listings and reads of remote files, in threads."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Result = TypeVar("Result")
 
 
 def map_parallel(function: Callable[[Item], Result], items: Iterable[Item], threads: int = THREADS) -> list[Result]:
-    """Return function(item) for each item, in order, computed in at most `threads` threads.
+    """Return function(item) for each item, in order, computed in threads.
 
-    Raises the error of the first item that failed.
+    At most `threads` threads are used. Raises the error of the first item that failed.
     """
     queued = list(items)
     if len(queued) < 2 or threads < 2:
@@ -47,9 +47,10 @@ def prefetched(function: Callable[[Item], Result], items: Iterable[Item], most: 
 
 
 def ahead(items: Iterator[Item], pool: ThreadPoolExecutor) -> Iterator[Item]:
-    """Yield the items of an iterator; the pool computes the next item while the caller works on one.
+    """Yield the items of an iterator, each computed ahead by a thread.
 
-    Raises the error of the iterator.
+    A thread of `pool` computes the next item while the caller works on the current item. Raises the errors of the
+    iterator.
     """
 
     def following() -> Future[list[Item]]:

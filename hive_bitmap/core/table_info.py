@@ -1,4 +1,4 @@
-"""Describe tables and partitions of the metastore, and write their names in SQL and Hadoop paths.
+"""Describe tables and partitions of the metastore, and quote their names.
 
 `Table` and `Partition` describe what the metastore has. The functions convert and quote names, partition values,
 string constants and paths. Nothing in this module needs a session.
@@ -76,7 +76,10 @@ class Table:
 
     @property
     def keyed_columns(self) -> tuple[Column, ...]:
-        """The columns by which rows can be counted: `columns`, and the columns of the `computed` keys."""
+        """The columns by which rows can be counted.
+
+        They are `columns`, and the columns of the `computed` keys.
+        """
         return (*self.columns, *(expression.key for expression in self.computed))
 
     @property
@@ -92,8 +95,8 @@ class Table:
     def by_partitions(self) -> Table:
         """Return this Delta or Iceberg table with its partition columns set.
 
-        The partition columns are those whose values readers take from the log (`Lake.partitioned_by`). The other
-        columns stay in `columns`. A table without a log gets no partition columns.
+        Readers take the values of the partition columns from the log (`Lake.partitioned_by`). All other columns stay in
+        `columns`. A table without a log gets no partition columns.
         """
         names = () if self.lake is None else self.lake.partitioned_by
         partitioning = {column.name: column for column in self.columns if column.name in names}
@@ -216,7 +219,9 @@ def literal(text: str) -> str:
 
 
 def string_expression(text: str) -> str:
-    """Return an SQL expression that Spark evaluates to this string, under all settings of its parser.
+    """Return an SQL expression that Spark always evaluates to this string.
+
+    The settings of Spark's parser do not matter.
 
     >>> string_expression("a b"), string_expression("it's")
     ("'a b'", "CAST(X'69742773' AS STRING)")
@@ -300,5 +305,8 @@ def partition_name(columns: Iterable[str], values: Iterable[str | None]) -> str:
 
 
 def error_message(error: Exception) -> str:
-    """Return the message of a Spark error, without the query plan and the stack trace of the JVM."""
+    """Return the message of a Spark error.
+
+    The query plan and the stack trace of the JVM are left out.
+    """
     return str(error).partition(";\n")[0].partition("\n\nJVM stacktrace")[0].strip()

@@ -2,8 +2,8 @@
 
 The rows of an index may hold the count, sum, minimum and maximum of other columns, for each key in each block or file
 (`aggregate_columns`). If one index has all keys and all columns of the predicate, these partial aggregates answer a
-query without bitmaps. If other indexes test the predicate, the partial aggregates answer for blocks whose rows are all
-selected or all not selected. A file is left out if the index does not know its values, or if only some rows of a block
+query without bitmaps. If other indexes test the predicate, the partial aggregates answer for the blocks of which all
+rows or no rows are selected. A file is left out if the index does not know its values, or if only some rows of a block
 are selected.
 """
 

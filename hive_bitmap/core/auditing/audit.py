@@ -35,7 +35,7 @@ PASS_BYTES = 128 << 20  # bytes of index rows collected in one pass; a task hold
 
 @dataclass(frozen=True)
 class ShardItem:
-    """Work item of a task: a shard, with its base files by the manifest.
+    """Work item of a task: a shard, and its base files in the manifest.
 
     `index` is the position of the shard's index among the indexes to compare.
     """

@@ -47,9 +47,7 @@ def signed(data: bytes, at: int) -> tuple[int, int]:
 class ByteStream:
     """A buffered forward reader of a range of a file.
 
-    The range is from byte `start` to before byte `end`.
-
-    Methods raise Undecodable instead of reading beyond `end`.
+    The range is from byte `start` to before byte `end`. Methods raise Undecodable instead of reading beyond `end`.
     """
 
     def __init__(self, source: pa.NativeFile, start: int, end: int) -> None:

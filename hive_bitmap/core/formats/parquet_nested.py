@@ -126,7 +126,7 @@ def _require_single_rows(handle: ParquetHandle, location: Location) -> None:
 def _has_plain_paths(handle: ParquetHandle) -> bool:
     """Return whether the path of each leaf is unambiguous.
 
-    Some readers split paths at dots, so they must find the right leaf, too.
+    The path must be unambiguous even for readers that split paths at dots.
     """
     schema = handle.metadata.schema
     paths = sorted(schema.column(ordinal).path + "." for ordinal in range(len(schema)))

@@ -404,9 +404,10 @@ def _require_of_lake(table: Table, *, where: str, index_table: str | None) -> No
 
 
 def own_property(key: str) -> str | None:
-    """Return the item of OWN_PROPERTIES with the name `key`, ignoring case; None for a user-defined property.
+    """Return the item of OWN_PROPERTIES with the name `key`, ignoring case.
 
-    Raise InvalidProperty if `key` is probably a misspelt item of OWN_PROPERTIES, which would silently have no effect.
+    Return None for a user-defined property. Raise InvalidProperty if `key` is probably a misspelt item of
+    OWN_PROPERTIES, which would silently have no effect.
     """
     if key.lower() in OWN_PROPERTIES:
         return key.lower()
@@ -427,9 +428,10 @@ def require_followable(name: str, type: str, auto_refresh: bool) -> None:
 def checked_keeping(name: str, source: str, length: str) -> str:
     """Check a value of `keep_removed`, and return its stored form.
 
-    `length` is the value; a number without a unit is in days. `name` is the name of the index, and `source` is as in
-    `Definition`. Return "" if nothing is to be kept. Raise InvalidProperty for an invalid length of time, and for a
-    table that is neither Delta nor Iceberg, because removed files of such a table no longer exist.
+    `length` is the value; a number without a unit is in days. `name` is the name of the index. `source` is `delta`,
+    `iceberg` or "", the kind of log that lists the table's files. Return "" if nothing is to be kept. Raise
+    InvalidProperty for an invalid length of time, and for a table that is neither Delta nor Iceberg, because removed
+    files of such a table no longer exist.
 
     >>> [checked_keeping("i", "delta", length) for length in ("7", "12 hours", "0")]
     ['7 days', '12 hours', '']
@@ -446,7 +448,7 @@ def checked_keeping(name: str, source: str, length: str) -> str:
 def checked_interval(length: str) -> str:
     """Check a value of `refresh_interval`, and return its stored form.
 
-    `length` is the value. Raise InvalidProperty as `interval_of` does.
+    `length` is the value. Raise InvalidProperty if it is not a length of time, or is too short or too long.
     """
     interval_of(length, "refresh_interval")
     return length.strip().lower()
@@ -640,7 +642,10 @@ def _columns(text: str, source: str) -> tuple[Column, ...]:
 
 
 def _aggregates_text(aggregates: Sequence[Aggregate]) -> str:
-    """Return aggregates as JSON: for each a list of the function and the column (`_column_fields`)."""
+    """Return aggregates as JSON.
+
+    There is a list for each aggregate, with its function and its column (`_column_fields`).
+    """
     items = [[a.function, *([] if a.column is None else [_column_fields(a.column)])] for a in aggregates]
     return json.dumps(items, ensure_ascii=True)
 
@@ -726,9 +731,10 @@ def stored_columns(definition: Definition) -> list[Column]:
 
 
 def value_columns(definition: Definition) -> list[Column]:
-    """Return the columns of an index table that store the partition of a base file.
+    """Return the columns that store the partition of a base file.
 
-    Timestamps are stored as text, because the value of a timestamp depends on the time zone of the reader.
+    They are columns of the index table. Timestamps are stored as text, because the value of a timestamp depends on the
+    time zone of the reader.
     """
     as_text = ("timestamp", "timestamp_ntz")
     return [
@@ -753,14 +759,15 @@ def valid_schemas(
 ) -> frozenset[int] | None:
     """Return the checksums (`schema_crc`) under which files stay indexed.
 
-    `format` is the file format of the table, and `columns` are its current columns. `time_zone` and `reading` are as in
-    `schema_crc`. The result depends on how the files can be read:
+    `format` is the file format of the table, and `columns` are its current columns. `time_zone` is the time zone of
+    Spark's JVM, and `reading` has the other properties that determine how files are read. The result depends on how the
+    files can be read:
 
     * Parquet files, whose columns are found by name, and files of Iceberg tables, whose columns are found by id, stay
       indexed after any change. The result is None, which stands for all checksums.
     * ORC files with column names and without timestamps also stay indexed after any change. The result has BY_NAME,
       which stands for such ORC files.
-    * Other ORC files may lack column names or hold wall-clock times. They stay indexed only if the changes added
+    * Other ORC files may lack column names or hold wall-clock times. Such files stay indexed only if the changes added
       columns after the existing columns.
     * Files that a SerDe reads stay indexed only if nothing changed.
     """
@@ -772,11 +779,12 @@ def valid_schemas(
 
 
 def known_schemas(columns: Sequence[Column], time_zone: str, reading: Sequence[str] = ()) -> dict[int, frozenset[str]]:
-    """Return the checksums (`schema_crc`) that a table may have had, and the columns of each.
+    """Return the checksums (`schema_crc`) that a table may have had.
 
     The columns may have been added one after another, so there is a checksum for the first column, for the first two,
-    and so on. The result maps each checksum to the lower-case names of its columns. `time_zone` and `reading` are as in
-    `schema_crc`. If a SerDe reads the table, there is only the checksum of all current columns.
+    and so on. The result maps each checksum to the lower-case names of its columns. `time_zone` is the time zone of
+    Spark's JVM, and `reading` has the other properties that determine how files are read. If a SerDe reads the table,
+    there is only the checksum of all current columns.
     """
     ends = [len(columns)] if reading else range(1, len(columns) + 1)
     return {

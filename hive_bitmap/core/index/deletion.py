@@ -62,12 +62,12 @@ def delete_staging(folder: str, root: str) -> None:
 
 
 def delete_abandoned(folder: str, root: str, shards: Collection[str]) -> None:
-    """Delete the shards of an unpublished generation that failed or repeated tasks have written.
+    """Delete the shards that failed or repeated tasks have written.
 
-    `folder` is the generation, and `shards` has the names of the shards to keep. Of the other shards, those of the
-    generation's own build are deleted, with their cardinality files. Spark runs a task again if its executor is lost or
-    slow, so two attempts may write shards with the same rows. SQL queries of the index table would read these rows
-    twice.
+    `folder` is an unpublished generation, and `shards` has the names of the shards to keep. Of the other shards, those
+    of the generation's own build are deleted, with their cardinality files. Spark runs a task again if its executor is
+    lost or slow, so two attempts may write shards with the same rows. SQL queries of the index table would read these
+    rows twice.
     """
     own_name = _own_shard(folder)
     abandoned = [name for name in generation.entries(folder).names if own_name.fullmatch(name) and name not in shards]
@@ -82,9 +82,9 @@ def remove_root(definition: Definition, metastore: str) -> str:
 
     `metastore` is the id of this metastore. Folders with foreign content are kept, and so is a root whose marker names
     another index or metastore. If no marker names the index, as in roots of early versions, the root and all its
-    folders are kept, because they may have existed before the index. In these cases, return a sentence that says what
-    is kept and why; otherwise "". A root that has generations is kept with its marker: for example, a running build may
-    be writing a generation.
+    folders are kept, because they may have existed before the index. If something is kept for these reasons, return a
+    sentence that says what is kept and why; otherwise "". A root that has generations is kept with its marker: for
+    example, a running build may be writing a generation.
     """
     root = definition.root
     if problem := roots.refusal(definition, metastore):
@@ -128,7 +128,10 @@ def _remove_empty_parents(folder: str, root: str) -> None:
 
 
 def _foreign_entries(root: str, folder: str) -> list[str]:
-    """Return the entries of a root or partition folder that builds did not create, as paths relative to the root."""
+    """Return the entries of a folder that builds did not create.
+
+    The folder is a root or a partition folder. The entries are given by paths relative to the root.
+    """
     content = generation.entries(folder)
     real_folders = set(content.folders) - content.others
 
@@ -186,7 +189,7 @@ def _delete_content(folder: str, root: str, marker: Built) -> None:
 
 
 def _delete_files(folder: str, root: str, is_ours: Callable[[str], bool]) -> None:
-    """Delete the files in a folder if `is_ours` is true for their names; subfolders stay.
+    """Delete the files in a folder if `is_ours` is true for their names.
 
     Links below `root` are not followed.
     """
@@ -207,16 +210,16 @@ def _shards_of(folder: str, marker: Built) -> Callable[[str], bool]:
 
 
 def _own_shard(folder: str) -> re.Pattern[str]:
-    """Return the pattern of the names of shards that a generation's own build has written.
+    """Return the pattern of the names of a generation's own shards.
 
-    `folder` is the generation. `shard.shard_name` makes such names. Linked shards keep the names that earlier builds
-    gave them.
+    `folder` is the generation. Its own shards are written by its own build, and have names from `shard.shard_name`.
+    Linked shards keep the names that earlier builds gave them.
     """
     return re.compile(rf"part-{re.escape(generation.build_token(folder))}[0-9a-f]{{24}}\.parquet")
 
 
 def _shard_of_cardinalities(name: str) -> str:
-    """Return the name of the shard of a cardinality file; "" for any other file.
+    """Return the name of a cardinality file's shard; "" for other files.
 
     >>> _shard_of_cardinalities("part-1.cardinalities")
     'part-1.parquet'

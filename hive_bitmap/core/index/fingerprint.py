@@ -1,4 +1,4 @@
-"""Take and compare fingerprints, which show whether a base file has changed since it was indexed.
+"""Take and compare fingerprints, which show whether base files have changed.
 
 A fingerprint has a size, a modification time, a checksum of the tail, and an etag. Size and time alone are not enough:
 a file can be rewritten twice within the resolution of the store's clock. Therefore a fingerprint holds a CRC-32 of the

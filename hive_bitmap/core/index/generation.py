@@ -1,4 +1,4 @@
-"""Create generations, which are the folders of segments, and find the unused ones.
+"""Create generations, which are the folders of segments, and find unused generations.
 
 Each build writes new folders, which never change after they are published. A generation is unused if a dead build left
 it behind, or if no metastore entry references it any more. An unused generation is recognised by its name, manifest and
@@ -226,7 +226,10 @@ def build_token(folder: str) -> str:
 
 
 def built(folder: str) -> Built | None:
-    """Return the content of a generation's MARKER; None without a marker. Raise Unreadable."""
+    """Return the content of a generation's MARKER; None without a marker.
+
+    Raise Unreadable.
+    """
     content = markers.read(folder, MARKER)
     if content is None:
         return None
@@ -271,7 +274,10 @@ def with_partitions(root: str) -> list[str]:
 
 
 def links_below(root: str) -> list[str]:
-    """Return the links in a root and its partition folders that are named like generations or partition folders."""
+    """Return the links that are named like generations or partition folders.
+
+    The links are in a root or its partition folders.
+    """
     parents = with_partitions(root)
     listed = zip(parents, map_parallel(entries, parents), strict=True)
     return [
@@ -295,7 +301,8 @@ def superseded(
 
     `folders` are generations, and `live` has the folders that are in use. A generation that is not in `live` may be
     deleted if it is ORPHANED, or if it has been REPLACED for at least `grace_seconds`. A COMPLETE generation that is
-    not in `live` is retired here: its grace period begins now. If `grace_seconds` is 0, it may be deleted at once.
+    not in `live` is retired by this function: its grace period begins now. If `grace_seconds` is 0, the generation may
+    be deleted at once.
     """
     unused = [folder for folder in folders if folder not in live]
     usages = [
@@ -315,8 +322,9 @@ def superseded(
 def usage(folder: str) -> Usage:
     """Return the state of a generation by its markers.
 
-    Call this function before you read the referenced generations from the metastore. In the other order, a build could
-    publish the generation and end in between; then the generation would seem to be neither referenced nor being built.
+    Call this function before you read the referenced generations from the metastore. In the opposite order, a build
+    could publish the generation and end in between; then the generation would seem to be neither referenced nor in
+    progress.
     """
     try:
         marker = built(folder)
@@ -345,12 +353,15 @@ def is_being_written(folder: str) -> bool:
 
 
 def is_marker(name: str) -> bool:
-    """Return whether an entry of a generation is a marker, or an incompletely written marker."""
+    """Return whether an entry of a generation is a marker, complete or not."""
     return any(name == marker or markers.is_begun(name, marker) for marker in (MARKER, RETIRED))
 
 
 def entries(path: str) -> stores.Listing:
-    """Return the content of a folder; an empty listing if the folder does not exist."""
+    """Return the content of a folder.
+
+    The listing is empty if the folder does not exist.
+    """
     try:
         return stores.listing(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -378,7 +389,10 @@ def _without_marker(folder: str, problem: str) -> Usage:
 
 
 def _retired(folder: str) -> float | None:
-    """Return when a generation was retired, in seconds since 1970; None without a readable marker."""
+    """Return when a generation was retired, in seconds since 1970.
+
+    Return None without a readable marker.
+    """
     try:
         content = markers.read(folder, RETIRED) or {}
     except Unreadable:

@@ -56,8 +56,8 @@ def require_keys(table: Table, columns: Sequence[str]) -> None:
 def check_expressions(table: Table, expressions: Sequence[KeyExpression]) -> None:
     """Require that expressions can be keys of an index.
 
-    Their names must be free, and files must hold the columns that they use. Raise Unsupported, and NotFound for a
-    missing column.
+    The names of the expressions must be free, and files must hold the columns that the expressions use. Raise
+    Unsupported, and NotFound for a missing column.
     """
     where = f"table {table.full_name}"
     taken = {column.name.lower() for column in (*table.columns, *table.partition_columns)}
@@ -82,7 +82,10 @@ def check_expressions(table: Table, expressions: Sequence[KeyExpression]) -> Non
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether every index table, or a bitmap encoding, has a column of this name."""
+    """Return whether index tables may have a column of this name.
+
+    All index tables may have the column, or only the tables with a certain bitmap encoding.
+    """
     bitmaps = {field.name for encoding in ENCODINGS.values() for field in encoding.FIELDS}
     return name.lower() in {BUCKET_NAME, OFFSET_NAME, OFFSETS_NAME, CARDINALITY_NAME, SEGMENT_NAME, *bitmaps}
 

@@ -67,10 +67,10 @@ class Entries:
     """Entries of one row group of a shard, without their bitmaps.
 
     There are n entries, each for a key and a block of a base file. A row of a BITMAP shard is one entry. A row of a
-    COMPACT shard lists several blocks, so it becomes an entry for each of these blocks. All these entries have the same
-    row number in `rows`. For COMPACT, `cardinality` is None, because COMPACT does not record which rows of a block hold
-    the key. A row of an AGGREGATE shard is read like a row of a COMPACT shard, or as one entry for the whole file, as
-    if the file were one block at offset 0.
+    COMPACT shard lists several blocks, so it becomes an entry for each of these blocks. All entries of a row have the
+    same row number in `rows`. For COMPACT, `cardinality` is None, because COMPACT does not record which rows of a block
+    hold the key. A row of an AGGREGATE shard is read like a row of a COMPACT shard, or as one entry for the whole file,
+    as if the file were one block at offset 0.
     """
 
     group: int  # number of the row group in the shard
@@ -90,9 +90,9 @@ def find(
 ) -> Iterator[Entries]:
     """Yield a shard's entries with a matching key, a row group at a time.
 
-    The shard has `size` bytes, and the keys are values of the field `key`. `kind` says how its rows are read.
-    `may_match` takes the statistics of a row group and returns whether a key may match. If no key may match, the row
-    group is not read. `matches` takes the distinct keys of a row group, cast to the type of `key`, and returns a
+    The shard has `size` bytes, and the keys are values of the field `key`. `kind` says what a row of the shard stands
+    for. `may_match` takes the statistics of a row group and returns whether a key may match. If no key may match, the
+    row group is not read. `matches` takes the distinct keys of a row group, cast to the type of `key`, and returns a
     boolean for each key. Raises CorruptIndex for a shard that is missing, truncated or damaged.
     """
     with _reading(path):
@@ -122,10 +122,11 @@ def all_entries(
 def entries_of_group(
     path: str, size: int, keys: Sequence[pa.Field], group: int, kind: Rows = Rows.BLOCKS
 ) -> tuple[list[pa.DictionaryArray], Entries]:
-    """Return the keys and entries of one row group, as `all_entries` yields them.
+    """Return the keys and entries of one row group.
 
-    The shard at `path` has `size` bytes. `group` is the number of the row group. `keys` and `kind` are as in
-    `all_entries`. Raises CorruptIndex.
+    The shard at `path` has `size` bytes. `group` is the position of the row group in the shard. The rows are read as
+    `kind`, which is not LISTS. The keys are dictionary-encoded arrays, one for each of the fields `keys`. Raises
+    CorruptIndex.
     """
     with _reading(path):
         return next(_all_entries(path, size, keys, [group], kind))
@@ -143,7 +144,8 @@ def _all_entries(
 def share(path: str, size: int, key: pa.Field, may_match: Callable[[KeyStats], bool]) -> float:
     """Return the share of row groups that `find` would read.
 
-    The share is from 0 to 1. The arguments are as in `find`. Raises CorruptIndex.
+    The share is from 0 to 1. The shard at `path` has `size` bytes. `may_match` takes the statistics of a row group's
+    values of the field `key`, and returns whether a key may match. Raises CorruptIndex.
     """
     with _reading(path):
         groups = [may_match(stats) for stats in _statistics(path, size, key.name)]
@@ -199,17 +201,18 @@ def key_range(path: str, size: int, key: str) -> tuple[Any, Any]:
 def bitmaps(path: str, size: int, group: int, encoding: str) -> CachedBitmaps:
     """Return the bitmaps of one row group, in row order.
 
-    The shard at `path` has `size` bytes. `group` is the number of the row group. `encoding` is the name of the bitmaps'
-    encoding. Raises CorruptIndex or CorruptBitmap.
+    The shard at `path` has `size` bytes. `group` is the position of the row group in the shard. `encoding` is the name
+    of the bitmaps' encoding. Raises CorruptIndex or CorruptBitmap.
     """
     with _reading(path):
         return cached((path, group, encoding), lambda: _read_bitmaps(path, size, group, encoding))
 
 
 def stored_columns(path: str, size: int, group: int, fields: Sequence[pa.Field]) -> pa.Table:
-    """Return the columns `fields` of one row group, cast to the types of the fields.
+    """Return columns of one row group, cast to the types of `fields`.
 
-    The shard at `path` has `size` bytes. `group` is the number of the row group. Raises CorruptIndex.
+    The shard at `path` has `size` bytes. `group` is the position of the row group in the shard. `fields` are the
+    columns. Raises CorruptIndex.
     """
     with _reading(path):
         return cached((path, group, *fields), lambda: _read_columns(path, size, group, fields))
@@ -342,10 +345,11 @@ def _reading(path: str) -> Iterator[None]:
 def _row_groups(
     path: str, size: int, groups: Sequence[int], key: pa.Field, kind: Rows
 ) -> Iterator[tuple[int, pa.Table]]:
-    """Yield the number and the rows of each of these row groups.
+    """Yield the position and the rows of some row groups of a shard.
 
-    A row has the key (dictionary-encoded), the path of the base file, the offset or offsets, and the cardinality. Rows
-    that are read as LISTS have no cardinality. The shard is opened only if a row group is not cached.
+    The shard at `path` has `size` bytes, and `groups` has the positions of the row groups. A row has the key
+    (dictionary-encoded), the path of the base file, the offset or offsets, and the cardinality. Rows that are read as
+    LISTS have no cardinality. The shard is opened only if a row group is not cached.
     """
     with ExitStack() as stack:
         opened = cache(lambda: _with_cardinalities(stack.enter_context(_open(path, size)), path, kind))
@@ -387,7 +391,10 @@ def _row_group(
 
 
 def _counted_in_file(rows: pa.Table) -> tuple[Longs, Longs]:
-    """Return the offset (0) and the number of base rows of each row of an AGGREGATE shard, as two arrays."""
+    """Return the offset and the number of base rows of each row.
+
+    The rows are of an AGGREGATE shard, so each offset is 0.
+    """
     if rows[_IN_FILE].null_count:
         raise ValueError(f"a value of {_IN_FILE} is NULL")
     return np.zeros(rows.num_rows, np.int64), rows[_IN_FILE].to_numpy()

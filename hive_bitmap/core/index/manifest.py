@@ -1,8 +1,8 @@
-"""Read and write the manifest of a segment, which lists its shards and its base files.
+"""Read and write manifests, which list the shards and base files of segments.
 
-The manifest has the fingerprint and the blocks of each base file. A manifest consists of two Parquet files in the
-generation's hidden folder `_manifest`, and of a copy as lines of JSON. Clients of HiveServer2 without access to files
-read the copy: `dfs -text` prints the lines. Files of the generation that the manifest does not list are ignored.
+The manifest of a segment has the fingerprint and the blocks of each base file. A manifest consists of two Parquet files
+in the generation's hidden folder `_manifest`, and of a copy as lines of JSON. Clients of HiveServer2 without access to
+files read the copy: `dfs -text` prints the lines. Files of the generation that the manifest does not list are ignored.
 """
 
 from __future__ import annotations

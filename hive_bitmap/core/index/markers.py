@@ -1,4 +1,4 @@
-"""Read and write markers, which are small JSON files with the owner and state of a folder.
+"""Read and write markers: small JSON files with a folder's owner and state.
 
 Readers of tables ignore markers. An unreadable marker is reported as a state of its folder, with a sentence, and never
 fails a command: a flipped bit, or anyone who may write into the folder, can make a marker unreadable.
@@ -31,7 +31,10 @@ _lock = Lock()
 
 
 class Unreadable(Exception):
-    """A marker exists and cannot be read; the message is a clause with the reason."""
+    """A marker exists and cannot be read.
+
+    The message is a clause with the reason.
+    """
 
 
 @dataclass(frozen=True)
@@ -39,9 +42,9 @@ class Author:
     """The process that wrote a marker, and the time.
 
     `started` is the time at which the work began, in seconds since 1970. `process_start` is the start of the process,
-    in ticks since the machine booted; 0 if the system does not provide this time. It distinguishes the process from
-    later processes with the same number. `pid_namespace` is the namespace of the process number, because containers may
-    share the name of their host; "" if the system does not provide a namespace.
+    in ticks since the machine booted; 0 if the system does not provide this time. `process_start` distinguishes the
+    process from later processes with the same number. `pid_namespace` is the namespace of the process number, because
+    containers may share the name of their host; "" if the system does not provide a namespace.
     """
 
     host: str
@@ -73,12 +76,13 @@ class Author:
         raise Unreadable(f"its marker {name} does not say who wrote it")
 
     def is_at_work(self, complete: bool) -> bool:
-        """Return whether the process may still be doing the work that the marker stands for.
+        """Return whether the process may still do the marker's work.
 
         `complete` says whether this work is done. A process of this machine may be at work if a process with its number
         is alive. After GRACE_SECONDS, the work must also be incomplete, and the living process must have the recorded
         start, because restarted containers use the same few numbers again. For a process of another machine or
-        container, the result is true for GRACE_SECONDS, because this machine cannot find out whether it is alive.
+        container, the result is true for GRACE_SECONDS, because this machine cannot find out whether that process is
+        alive.
         """
         young = time.time() - self.started < GRACE_SECONDS
         if self.host != socket.gethostname() or self.pid_namespace not in ("", _pid_namespace()):
@@ -87,7 +91,10 @@ class Author:
 
     @property
     def is_this_process(self) -> bool:
-        """Whether this process wrote the marker; False if the system does not provide the start of processes."""
+        """Whether this process wrote the marker.
+
+        The result is False if the system does not provide the start of processes.
+        """
         this = Author.this_process()
         return bool(self.process_start) and replace(self, started=0) == replace(this, started=0)
 
@@ -143,7 +150,7 @@ def write(folder: str, name: str, content: Content) -> None:
 
 
 def read(folder: str, name: str) -> Content | None:
-    """Return the content of the marker `name` in a folder; None if there is no marker.
+    """Return the content of the marker `name`; None if there is no marker.
 
     Raises Unreadable, and StoreError if the store fails.
     """

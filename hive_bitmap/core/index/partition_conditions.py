@@ -110,9 +110,10 @@ class _StoredCondition(PartitionCondition):
 
 
 def parse(text: str, columns: Sequence[Column]) -> list[str]:
-    """Return the parts of a condition that are joined by OR, in Spark's SQL.
+    """Return the operands of a condition's OR, in Spark's SQL.
 
-    The condition must test no other columns than these partition columns. Raises InvalidPredicate for anything else.
+    A condition without OR is the only operand. The condition must test no other columns than these partition columns.
+    Raises InvalidPredicate for anything else.
 
     >>> parse("p=1 or (P in (2, 3) and not p is null)", [Column("p", "int")])
     ['`p` = 1', '(`P` IN (2, 3) AND NOT `p` IS NULL)']

@@ -49,8 +49,8 @@ def write(definition: Definition, record: RefreshRecord, metastore: str) -> None
 
     `metastore` is the id of this metastore. The record is written only if the marker in the root names this index and
     this metastore. Without this check, a property that names another user's folder as the root would make this process
-    write there, and some stores would create the root of a dropped index again. If the record is not written, `read`
-    still returns it in this process. Raises OSError and StoreError.
+    write into that folder, and some stores would create the root of a dropped index again. If the record is not
+    written, `read` still returns it in this process. Raises OSError and StoreError.
     """
     with _lock:
         _written_here[_key(definition)] = record

@@ -1,4 +1,4 @@
-"""Mark the root of an index with its owner, and check the owner before deleting.
+"""Mark an index's root with its owner, and tell indexes apart.
 
 The root is the folder of the generations of an index. The marker is written when the index is created, and compared
 before anything in the root is deleted. The marker has the unique id of the index. The id distinguishes the index from
@@ -10,8 +10,11 @@ If the table of an index is renamed and the files of the table stay, the index k
 root gets the new name. Generations with the former name in their markers are recognised by the id.
 
 A copy of a metastore has the same tables with the same ids, so the marker names the metastore, too. Sessions of another
-metastore neither write nor delete in the root, and a session whose metastore is unknown does not delete there. In a
-copy of the metastore, the next rebuild gives the index another root.
+metastore neither write nor delete in the root, and a session whose metastore is unknown does not delete in the root. In
+a copy of the metastore, the next rebuild gives the index another root.
+
+Index tables are told apart by the ids of their indexes, without a marker (`is_of`, `rival`). The table that replaces an
+index table in a rebuild has a temporary name (`next_table`).
 """
 
 from __future__ import annotations
@@ -77,7 +80,10 @@ def new_id() -> str:
 
 
 def owner(root: str) -> Owner | None:
-    """Return the owner that the marker of a root names; None without a marker. Raises Unreadable."""
+    """Return the owner that the marker of a root names; None without a marker.
+
+    Raises Unreadable.
+    """
     content = markers.read(root, MARKER)
     if content is None:
         return None
@@ -91,7 +97,7 @@ def owner(root: str) -> Owner | None:
 
 
 def claim(definition: Definition, metastore: str) -> None:
-    """Mark the root of an index as owned by the index, and begin a build in the root.
+    """Mark the root of an index as owned, and begin a build in the root.
 
     The build works in the root until `markers.end_work`. `metastore` is the id of the index's metastore. An existing
     marker that cannot be read is kept, and protects everything in the root from deletion. Raises Unsupported if the
@@ -158,7 +164,10 @@ def identified(definition: Definition) -> Definition:
 
 
 def refusal(definition: Definition, metastore: str) -> str:
-    """Return why this metastore may not delete in an index's root; "" if deletion is allowed."""
+    """Return why this metastore may not delete in an index's root.
+
+    Return "" if deletion is allowed.
+    """
     try:
         holder = owner(definition.root)
     except Unreadable as e:
@@ -170,7 +179,7 @@ def refusal(definition: Definition, metastore: str) -> str:
 
 
 def _refusal(holder: Owner | None, definition: Definition, metastore: str) -> str:
-    """Return why a session of this metastore may not delete in the root of an index.
+    """Return why this metastore may not delete in the root of an index.
 
     Return "" if deletion is allowed. `holder` is the owner in the root's marker; None without a marker.
     """
@@ -230,9 +239,9 @@ def may_be_same(first: str, second: str) -> bool:
 
 
 def rival(definition: Definition, indexes: Iterable[Definition]) -> str:
-    """Return a sentence if another index table has the id or root of this index; "" if none has.
+    """Return a sentence if another index table has this index's id or root.
 
-    Such an index table is a copy of this index's table.
+    Such an index table is a copy of this index's table. Return "" if there is no such index table.
     """
     for other in indexes:
         same = other.full_index_table == definition.full_index_table
@@ -254,7 +263,7 @@ def next_table(definition: Definition) -> str:
 
 
 def is_replacement(new: Definition, definition: Definition) -> bool:
-    """Return whether the index table of `new` was created to replace that of `definition`.
+    """Return whether the table of `new` was created to replace the table of `definition`.
 
     A killed build can leave such a table behind.
     """

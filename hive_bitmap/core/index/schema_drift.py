@@ -17,7 +17,10 @@ from hive_bitmap.errors import InvalidPredicate
 
 
 def problem(base: Table, definition: Definition) -> str:
-    """Return why an index no longer fits its base table; "" if the index fits."""
+    """Return why an index no longer fits its base table.
+
+    Return "" if the index fits.
+    """
     if base.lake and base.lake.problem:
         return f"table {base.full_name} is {base.lake.kind}, and {base.lake.problem}"
     if definition.source != (base.lake.kind if base.lake else ""):
@@ -45,10 +48,10 @@ def problem(base: Table, definition: Definition) -> str:
 
 
 def problem_of_spark(definition: Definition, spark: str) -> str:
-    """Say that another version of Spark has computed keys of an index; "" if none has.
+    """Say that another version of Spark has computed keys of an index.
 
-    `spark` is the feature version of Spark, such as `4.3`. Functions may return other values in another feature
-    version.
+    The text is "" if this version has computed all keys. `spark` is the feature version of Spark, such as `4.3`.
+    Functions may return other values in another feature version.
     """
     for expression in definition.expressions:
         if expression.spark != spark:
@@ -68,9 +71,10 @@ def _state(current: Column, indexed: Column) -> str:
 
 
 def _problem_of_where(base: Table, definition: Definition) -> str:
-    """Return why an index's WHERE is not a condition on partition columns of the base table.
+    """Return why an index's WHERE is not a condition on partition columns.
 
-    Return "" if the WHERE is such a condition or empty. Other programs may have written the WHERE.
+    Return "" if the WHERE is empty, or a condition on partition columns of the base table. Other programs may have
+    written the WHERE.
     """
     try:
         if definition.where:
@@ -81,10 +85,10 @@ def _problem_of_where(base: Table, definition: Definition) -> str:
 
 
 def written_definition(table: Table) -> Definition | None:
-    """Return the definition in the newest generation of an index table; None without a generation.
+    """Return the definition in the newest generation of an index table.
 
-    The name of the base table comes from the marker of the root, because the table may have been renamed after the
-    build.
+    Return None without a generation. The name of the base table comes from the marker of the root, because the table
+    may have been renamed after the build.
     """
     if not table.location:
         return None

@@ -43,7 +43,10 @@ ROW_BYTES = 24  # rough size of a row without its bitmap
 
 
 def packed(rows: pa.Table) -> pa.Table:
-    """Pack index rows by dictionary-encoding their paths; packed rows are returned unchanged."""
+    """Pack index rows: dictionary-encode their paths.
+
+    Packed rows are returned unchanged.
+    """
     at = rows.schema.get_field_index(BUCKET.name)
     if pa.types.is_dictionary(rows.schema.field(at).type):
         return rows
@@ -51,7 +54,10 @@ def packed(rows: pa.Table) -> pa.Table:
 
 
 def unpacked(rows: pa.Table) -> pa.Table:
-    """Convert packed index rows to the stored form; other rows are returned unchanged."""
+    """Convert packed index rows to the stored form.
+
+    Rows that are not packed are returned unchanged.
+    """
     at = rows.schema.get_field_index(BUCKET.name)
     if not pa.types.is_dictionary(rows.schema.field(at).type):
         return rows
@@ -149,7 +155,7 @@ class Partitions:
 
 
 def write(path: str, rows: pa.Table, definition: Definition, partitions: Partitions | None = None) -> Written:
-    """Write sorted rows as the shard `path`, and their cardinalities as a cardinality file.
+    """Write sorted rows as the shard `path`, and their cardinalities as a file.
 
     The cardinality file is written only if the rows have the column CARDINALITY. The rows may be packed (`packed`).
     `partitions` are the partition columns of the base files; None if the table has no partitions. The written files are
@@ -168,9 +174,10 @@ def write(path: str, rows: pa.Table, definition: Definition, partitions: Partiti
 
 
 def let_read(path: str, counterparts: Sequence[str]) -> None:
-    """Let users who may read all sources of a shard read the shard and its cardinality file.
+    """Let users who may read all sources of a shard read the shard.
 
-    `path` is the shard. `counterparts` are the files from which the shard was made.
+    The users may also read the cardinality file. `path` is the shard. `counterparts` are the files from which the shard
+    was made.
     """
     access, cardinalities = stores.access_of(counterparts, path.rpartition("/")[0]), cardinalities_path(path)
     if access is not None:
@@ -228,9 +235,10 @@ def cardinalities_path(path: str) -> str:
 
 
 def _ranks(values: pa.ChunkedArray) -> npt.NDArray[Any]:
-    """Return the dense rank of each value; equal values have equal ranks, and NULL comes last.
+    """Return the dense rank of each value, NULL last.
 
-    Ranks are uint16 if 16 bits are enough, because numpy sorts such small integers by radix.
+    Equal values have equal ranks. Ranks are uint16 if 16 bits are enough, because numpy sorts such small integers by
+    radix.
     """
     encoded = pc.dictionary_encode(values.combine_chunks(), null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):
@@ -276,7 +284,7 @@ def _row_groups(rows: pa.Table, definition: Definition) -> Iterator[tuple[int, i
 
 
 def _new_bytes(keys: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """Return how many bytes each value adds to the distinct values of a key column.
+    """Return how many bytes each value adds to a column's distinct values.
 
     `keys` has the values of one key column, in the order of the rows. The result is the length of a text or binary
     value, 0 for a value that is equal to the preceding value, and 0 for values of other types. If all values have at
@@ -296,8 +304,8 @@ def _new_bytes(keys: pa.ChunkedArray) -> npt.NDArray[np.int64]:
 def row_schema(definition: Definition) -> pa.Schema:
     """Return the schema of index rows.
 
-    There is one row for each key and block. The columns are the keys, `_bucketname`, `_offset`, the bitmaps and the
-    aggregates. COMPACT and AGGREGATE indexes have no bitmaps, and their shards have `compact_schema` instead.
+    There is one index row for each key and block. The columns are the keys, `_bucketname`, `_offset`, the bitmaps and
+    the aggregates. COMPACT and AGGREGATE indexes have no bitmaps, and their shards have `compact_schema` instead.
     """
     fields = (*definition.bitmap_fields, *definition.aggregate_fields)
     return pa.schema([*key_fields(definition), BUCKET, OFFSET, *fields])
@@ -323,7 +331,7 @@ def key_fields(definition: Definition) -> list[pa.Field]:
 
 
 def value_fields(definition: Definition) -> list[pa.Field]:
-    """Return the columns of a shard that store the partition of a base file, as Arrow fields."""
+    """Return the columns that store the partition of a base file, as Arrow fields."""
     return [pa.field(c.name, arrow_type(KeyColumn(c.name, c.type))) for c in value_columns(definition)]
 
 

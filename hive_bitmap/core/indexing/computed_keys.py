@@ -1,8 +1,8 @@
 """Read the keys of an index from a base file.
 
 A key that is a column is read from the file. Before the tasks run, Spark computes the keys that are expressions, and
-writes a scratch file for each base file, with the rows in the same order (`building/computing`). These values cannot be
-used if the base file has changed since then.
+writes a scratch file for each base file, with the rows in the same order (`building/computing`). The computed values
+cannot be used if the base file has changed since they were computed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ class KeyReader:
 
     @classmethod
     def of(cls, definition: Definition, options: ReadOptions, path: str, handle: Any, blocks: Blocks) -> KeyReader:
-        """Return the reader of a file; raise Undecodable or FileChanged if its keys were not computed."""
+        """Return the reader of a file.
+
+        Raise Undecodable or FileChanged if the keys of the file were not computed.
+        """
         if not definition.expressions or not options.staging:
             return cls(definition, options, handle, blocks)
         parts = _parts(definition, options.staging, path)
@@ -60,7 +63,10 @@ class KeyReader:
         return cls(definition, options, handle, blocks, parts)
 
     def block(self, number: int) -> pa.Table:
-        """Return the keys of all rows of a block, under their names in the index table."""
+        """Return the keys of all rows of a block.
+
+        `number` is the position of the block in the file. The keys have their names in the index table.
+        """
         format, definition = self.options.file_format(), self.definition
         if definition.expressions and not self.options.staging:
             format.key_columns(self.handle, number, self.options.key_columns(definition.source_columns))
@@ -79,9 +85,9 @@ class KeyReader:
 
 
 def seconds_by_path(folder: str) -> dict[str, float]:
-    """Return the seconds that tasks took to compute the keys of each base file, by path.
+    """Return the seconds that tasks took to compute keys, by file.
 
-    `folder` is the staging folder with the computed keys.
+    The files are base files, given by path. `folder` is the staging folder with the computed keys.
     """
     return {path: values["seconds"] for path, (_, values) in read_list(f"{folder}/{LIST}").items()}
 

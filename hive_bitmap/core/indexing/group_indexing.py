@@ -1,7 +1,7 @@
 """Index one group of base files inside a Spark task.
 
 Only the key columns and the aggregated columns are read. A file is not indexed if its keys cannot be read as Spark
-reads them, or if the file changes during the read. For such a file, the manifest has the reason. The other files of the
+reads them, or if the file changes during the read. For such a file, the manifest has the reason. All other files of the
 group are indexed. If only an aggregated column cannot be read, the file is indexed, and the aggregates of this column
 are NULL.
 """
@@ -79,7 +79,10 @@ class Group:
 
     @property
     def partitions(self) -> Partitions | None:
-        """The partition columns of the files, which are stored with the index rows; None without partitions."""
+        """The partition columns of the files; None without partitions.
+
+        The partition columns are stored with the index rows.
+        """
         return None if self.typed is None else Partitions(pa.array(self.paths, pa.string()), self.typed)
 
     def of(self, paths: Sequence[str]) -> Group:
@@ -97,8 +100,8 @@ class ShardReport:
 
     `files` are manifest rows of the base files (schema FILES). `shard` is the name of the shard, or None if no file
     could be indexed; `written` has its size and checksums, and `shard_rows` its number of rows. `base_rows` is the
-    number of rows of the base files. `index` is the number of the index in the group; `build_job.run_jobs` replaces it
-    by the number of the new segment in the build.
+    number of rows of the base files. `index` is the position of the index in the group; `build_job.run_jobs` replaces
+    it by the position of the new segment in the build.
     """
 
     index: int
@@ -180,8 +183,8 @@ def aggregated_values(
 ) -> dict[Column, pa.ChunkedArray]:
     """Return the aggregated columns of one block, as far as they can be read.
 
-    `handle` is the open base file, and `block` the number of the block. Columns that the table no longer has, or that
-    cannot be read, are missing in the result.
+    `handle` is the open base file, and `block` the position of the block in the file. Columns that the table no longer
+    has, or that cannot be read, are missing in the result.
     """
     format, values = options.file_format(), {}
     for column in definition.aggregated_columns:
@@ -272,7 +275,10 @@ def _bounds(format: Format, handle: Any, columns: Sequence[KeyColumn], blocks: i
 
 
 def _rows_or_reason(group: Group, definition: Definition, path: str, handle: Any, blocks: Blocks) -> pa.Table | str:
-    """Return the index rows of a file for one index, or the reason why the file cannot be indexed."""
+    """Return the index rows of a file, or a sentence why there are none.
+
+    The rows are for the index `definition`.
+    """
     rows, size = [_empty(definition)], 0
     try:
         reader = KeyReader.of(definition, group.read_options, path, handle, blocks)
@@ -311,7 +317,7 @@ def _write_shards(group: Group, indexed: Sequence[IndexedFile]) -> list[ShardRep
 def _write_shard(group: Group, index: int, indexed: Sequence[IndexedFile]) -> ShardReport:
     """Write the shard of one index, unless none of the files could be indexed.
 
-    `index` is the number of the index in the group, and `indexed` has the results for the files.
+    `index` is the position of the index in the group, and `indexed` has the results for the files.
     """
     definition = group.definitions[index]
     parts = [part for file in indexed if not isinstance(part := file.rows[index], str)]
@@ -408,9 +414,9 @@ def _renumber(codes: npt.NDArray[np.int64], limit: int) -> tuple[npt.NDArray[np.
 
 
 def _encode(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], pa.Array]:
-    """Dictionary-encode a column: return its codes and the value of each code.
+    """Dictionary-encode a column.
 
-    NULL has a code; values are distinct.
+    Return the code of each row, and the value of each code. NULL has a code, too. The values of the codes are distinct.
     """
     column = column.unify_dictionaries() if pa.types.is_dictionary(column.type) else _single(column)
     if pa.types.is_integer(column.type) and not column.null_count:

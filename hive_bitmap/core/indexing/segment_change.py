@@ -56,9 +56,10 @@ class Change:
 
 
 def start(changes: Sequence[Change]) -> None:
-    """Create the new segments of these changes, and link or copy unchanged shards into them.
+    """Create the new segments of changes, and link or copy unchanged shards.
 
-    Raise OSError or StoreError; FileExistsError if another process has created one of the folders.
+    The unchanged shards of a change are linked or copied into its new segment. Raise OSError or StoreError;
+    FileExistsError if another process has created one of the folders.
     """
     map_parallel(_start, changes)
 

@@ -1,8 +1,8 @@
 """Read base files in tasks, including files that only Spark can read.
 
 For files that only Spark can read, Spark writes the values to scratch files before the tasks run (`staging`). A
-`Format` of its own reads these staged values. They cannot be used if the base file has changed since Spark began to
-read it.
+`Format` of its own reads these staged values. The staged values cannot be used if the base file has changed since Spark
+began to read it.
 """
 
 from __future__ import annotations
@@ -120,7 +120,10 @@ class ReadOptions:
     staging: str = ""
 
     def file_format(self) -> Format:
-        """Return the format of the files, or of the staged values if only Spark reads the files."""
+        """Return the format of the files or of their staged values.
+
+        Staged values are read if only Spark reads the files.
+        """
         if self.format in LAYOUTS:
             return StagedFormat(self.format, LAYOUTS[self.format], self.staging)
         return FORMATS[self.format]
@@ -160,7 +163,10 @@ def write_list(path: str, schema: pa.Schema, files: Iterable[tuple[Fingerprint, 
 
 @lru_cache(maxsize=16)
 def read_list(path: str) -> Mapping[str, tuple[Fingerprint, Mapping[str, Any]]]:
-    """Read a list of base files: return the fingerprint and the row of each base file, by path."""
+    """Read a list of base files.
+
+    Return the fingerprint and the row of each base file, by path.
+    """
     with stores.open_input(path) as source:
         rows = pq.ParquetFile(source).read(use_threads=False).to_pylist()
     return {row["path"]: (Fingerprint.of(row), row) for row in rows}

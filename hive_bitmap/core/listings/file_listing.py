@@ -112,16 +112,17 @@ def format_of(table: Table) -> str:
 
 
 def require_plain_options(table: Table) -> None:
-    """Raise Unsupported if an option of a table keeps all queries from using an index."""
+    """Raise Unsupported if a table's option keeps all queries from using an index."""
     why = None if serde.read_properties(table) else why_option_unsupported(table)
     if why is not None:
         raise Unsupported(f"{why}, so no query of table {table.full_name} would use its index")
 
 
 def why_unsupported(settings: Mapping[str, str], table: Table) -> str | None:
-    """Return which session setting or table option may change what Spark reads from a table.
+    """Return which setting or option may change what Spark reads from a table.
 
-    The result is a clause such as "spark.sql.caseSensitive is true"; None if this package reads the same as Spark.
+    The settings are those of the session, and the options those of the table. The result is a clause such as
+    "spark.sql.caseSensitive is true"; None if this package reads the same as Spark.
     """
     for name, value in settings.items():
         if SETTINGS.get(name.removeprefix(OF_HADOOP), value).lower() != value.lower():
@@ -134,16 +135,20 @@ def why_unsupported(settings: Mapping[str, str], table: Table) -> str | None:
 
 
 def why_option_unsupported(table: Table) -> str | None:
-    """Name an option or property of the table that may change what is read; None if there is none."""
+    """Name an option or property of the table that may change what is read.
+
+    The result is None if there is no such option or property.
+    """
     options = {*table.options, *(key for key in table.properties if key.lower().startswith(OF_FORMATS))}
     odd = sorted(key for key in options if not HARMLESS_OPTIONS.fullmatch(key))
     return f"table option {odd[0]!r} may change what is read" if odd else None
 
 
 def why_query_unsupported(options: Iterable[str], table: Table) -> str | None:
-    """Name a reader option of a query that may change what is read; None if there is none.
+    """Name a reader option of a query that may change what is read.
 
-    `options` are the names of the options. The option is named in a sentence for the user.
+    `options` are the names of the options. The option is named in a sentence for the user. The result is None if there
+    is no such option.
     """
     if table.lake is not None and table.lake.kind == ICEBERG:
         odd = sorted(name for name in options if not OF_ICEBERG.fullmatch(name))
@@ -153,9 +158,9 @@ def why_query_unsupported(options: Iterable[str], table: Table) -> str | None:
 
 
 def files_in(table: Table, folders: Sequence[str]) -> list[tuple[FileStatus, ...]]:
-    """Return the base files in each of these folders of a table, sorted by path.
+    """Return the base files in some folders of a table, sorted by path.
 
-    Raises Unsupported if some readers may find other files.
+    There is a tuple of files for each of `folders`. Raises Unsupported if some readers may find other files.
     """
     try:
         listings = stores.listings(folders)
@@ -166,7 +171,10 @@ def files_in(table: Table, folders: Sequence[str]) -> list[tuple[FileStatus, ...
 
 
 def require_no_stream(table: Table) -> None:
-    """Raise Unsupported for a table that a stream has written, because the stream's log lists the files to read."""
+    """Raise Unsupported for a table that a stream has written.
+
+    The log of the stream lists the files to read.
+    """
     if stores.exists(f"{table.location}/{STREAM_LOG}"):
         raise Unsupported(why_stream(table.location))
 

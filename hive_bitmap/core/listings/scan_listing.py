@@ -96,14 +96,14 @@ class ScanListing:
 
     @cached_property
     def files(self) -> tuple[FileStatus, ...]:
-        """The files of all partitions, in the order of their `numbers`."""
+        """The files of all partitions, in the order of the partitions."""
         return tuple(file for _, files in self.partitions for file in files)
 
     @cached_property
     def numbers(self) -> Mapping[Place, int]:
-        """The number of each file, by partition and path.
+        """The position in `files` of each file, by partition and path.
 
-        If two partitions share a folder, a file has a number in each partition.
+        If two partitions share a folder, a file has a position for each partition.
         """
         places = (Place(number, file.path) for number, (_, files) in enumerate(self.partitions) for file in files)
         return {place: number for number, place in enumerate(places)}
@@ -136,10 +136,10 @@ def parse(text: str) -> ScanListing:
 
 
 def as_now(listing: ScanListing) -> ScanListing | None:
-    """Return a listing of the same files with their current sizes and times; None if a file no longer exists.
+    """Return a listing of the same files with their current sizes and times.
 
-    Files in a log never change, so a listing of a log is returned unchanged: the planned files are read even if the
-    current log lists other files.
+    Return None if a file no longer exists. Files in a log never change, so a listing of a log is returned unchanged:
+    the planned files are read even if the current log lists other files.
     """
     if listing.of_log:
         return listing
@@ -157,9 +157,9 @@ def deleted_rows(
     """Return the deleted rows of listed files, by path.
 
     `versions` maps the path of each of these files to the version of its deletes (see `ScanListing.deletes`). `listing`
-    has the files. `ask` takes the numbers of files as a JSON array and returns the text described in `DeletedRows.text`
-    of Java. A file is missing from the result if Spark cannot list its deleted rows, or they would take too much
-    memory.
+    has the files. `ask` takes the positions of files in `listing.files` as a JSON array, and returns the text described
+    in `DeletedRows.text` of Java. A file is missing from the result if Spark cannot list its deleted rows, or they
+    would take too much memory.
     """
     deleted = {path: rows for path, version in versions.items() if (rows := _deleted.get((path, version))) is not None}
     missing = [path for path in versions if path not in deleted]

@@ -79,7 +79,10 @@ def require_same_properties(table: Table, partitions: Iterable[Partition]) -> No
 
 
 def why_unsupported(settings: Mapping[str, str]) -> str | None:
-    """Return a clause with a setting that may change the files or values that are read; None without one."""
+    """Return a clause with a setting that may change what is read.
+
+    The setting may change the files that are listed, or their values. Return None if there is no such setting.
+    """
     for name, value in sorted(settings.items()):
         if DOUBTFUL_SETTINGS.fullmatch(name.removeprefix(OF_HADOOP)) and value.lower() != "false":
             return f"{name} is {value}"

@@ -1,6 +1,6 @@
-"""Choose the index that serves each column of a request, or give the reason why no index can.
+"""Choose the index that serves each column of a request.
 
-All functions are pure.
+If no index can serve the request, the reason is given. All functions are pure.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ class Unserved:
     reason: str = ""
 
     def also(self, other: Unserved) -> Unserved:
-        """Return both reasons, joined; the code is that of `other`, or else that of this object."""
+        """Return both reasons, joined.
+
+        The code is the code of `other` or, if `other` has no code, of this object.
+        """
         return Unserved(other.code or self.code, "; ".join(filter(None, (self.reason, other.reason))))
 
 
@@ -53,7 +56,7 @@ class IndexChoice:
         return tuple(replace(use, used=False, reason=reason if use.used else use.reason) for use in self.uses)
 
     def noting(self, unusable_keys: Mapping[str, str]) -> IndexChoice:
-        """Return the choice with the reasons why some keys of its indexes cannot be used.
+        """Return the choice with reasons why keys of its indexes are unusable.
 
         `unusable_keys` maps the name of an index to the reason.
         """
@@ -103,7 +106,8 @@ def choose_for_sums(
 
     In `by_column`, the index with the aggregates also has the key ANY_KEY, because the query may name none of its
     columns. `measures` maps each measure to its aggregates. A measured column that is not a data column of the table
-    has no aggregates, and then no index is chosen. `indexes`, `predicate` and `keys` are as in `choose`.
+    has no aggregates, and then no index is chosen. `indexes` pairs each definition with the reason why the index cannot
+    be used; "" for a usable index. `keys` are the grouping columns in lower case.
     """
     aggregates = [aggregate for held in measures.values() for aggregate in held]
     tested = {column.lower() for column in columns_of(predicate)}
@@ -131,7 +135,10 @@ def _with_sums(
     predicate: Predicate,
     aggregates: Sequence[Aggregate],
 ) -> IndexChoice:
-    """Return the choice of indexes of which one, under the key ANY_KEY, holds `aggregates`."""
+    """Return the choice of indexes, one of which holds `aggregates`.
+
+    `by_column` has the chosen indexes; the index with the aggregates has the key ANY_KEY.
+    """
     holder, uses = by_column[ANY_KEY], []
     for use in explain_indexes(indexes, by_column, predicate):
         if use.name == holder.name:
@@ -148,10 +155,11 @@ def _choose_by_blocks(
     keys: Collection[str],
     tested: Collection[str],
 ) -> dict[str, Definition]:
-    """Choose a BITMAP index with the keys, and other BITMAP indexes for the tested columns that it lacks.
+    """Choose a BITMAP index with the keys, and others for more tested columns.
 
-    `holding` are the indexes with the aggregates. `keys` and `tested` are data columns in lower case. Return the
-    indexes by column, the first of them under ANY_KEY, too. The result is empty if there are no such indexes.
+    The others are BITMAP indexes for the tested columns that the first index lacks. `holding` are the indexes with the
+    aggregates. `keys` and `tested` are data columns in lower case. Return the indexes by column, the index with the
+    keys under ANY_KEY, too. The result is empty if there are no such indexes.
     """
     names = {definition.name: {name.lower() for name in definition.key_names} for definition, _ in indexes}
     bitmaps = [definition for definition, why_not in indexes if not why_not and definition.has_bitmaps]
@@ -176,8 +184,10 @@ def choose_cube(
 ) -> IndexChoice | None:
     """Choose an AGGREGATE index that counts the matching rows by keys.
 
-    The index must have all columns that the query tests or groups by. Return None if no index has them all, if a BITMAP
-    index has them all, or if there are no such columns. The arguments are as in `choose_for_sums`.
+    The index must have all columns that the query tests or groups by. Return None if no index has all of these columns,
+    if a BITMAP index has all of them, or if the query neither tests nor groups by a column. `indexes` pairs each
+    definition with the reason why the index cannot be used; "" for a usable index. `keys` are the grouping columns, and
+    `partitioned_by` the partition columns, both in lower case.
     """
     needed = {*keys, *(column.lower() for column in columns_of(predicate))} - set(partitioned_by)
     serving = [
@@ -199,7 +209,10 @@ def holds(definition: Definition, aggregates: Collection[Aggregate]) -> bool:
 
 
 def _shown(names: Sequence[str], definitions: Sequence[Definition]) -> str:
-    """Return the names of columns and keys as users know them: a key that is an expression is shown as SQL."""
+    """Return the names of columns and keys as users know them.
+
+    A key that is an expression is shown as SQL.
+    """
     shown = {e.name: e.sql for definition in definitions for e in definition.expressions}
     return ", ".join(shown.get(name, name) for name in names)
 
@@ -226,7 +239,10 @@ def _unserved(
 
 
 def _unusable(indexes: Sequence[tuple[Definition, str]]) -> str:
-    """Say why indexes cannot be used, as the continuation of a sentence; "" if all can be used."""
+    """Say why indexes cannot be used, as the continuation of a sentence.
+
+    The text is "" if all indexes can be used.
+    """
     return "".join(f"; {why_not}" for why_not in dict.fromkeys(why_not for _, why_not in indexes if why_not))
 
 
@@ -240,7 +256,8 @@ def explain_indexes(
 ) -> tuple[IndexUse, ...]:
     """Return for each index whether it is used, and why.
 
-    `indexes` and `predicate` are as in `choose`. `by_column` has the chosen indexes.
+    `indexes` pairs each definition with the reason why the index cannot be used; "" for a usable index. `by_column` has
+    the chosen indexes by lower-case column name.
     """
     tested = bool(columns_of(predicate))
     implied = {leaf.column for leaf in leaves_of(predicate) if isinstance(leaf, Implied)}

@@ -102,7 +102,10 @@ class _Measurements:
         return len(self.ratios) >= ENOUGH
 
     def note(self, expected: float, measured: float) -> None:
-        """Add a measurement: a read took `measured` seconds, where the prices alone predicted `expected`."""
+        """Add the measurement of a read.
+
+        The read took `measured` seconds; the prices alone predicted `expected` seconds.
+        """
         self.ratios.append(measured / expected)
         self.latest = time.monotonic()
         factor = self.learnt.factor

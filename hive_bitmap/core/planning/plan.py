@@ -1,4 +1,4 @@
-"""The plan of a query: the strategy, the reason, and the files, blocks and rows to read."""
+"""The plan of a query: its strategy, the reason, and what is read."""
 
 from __future__ import annotations
 
@@ -137,7 +137,10 @@ class Plan:
 
     @property
     def rows_scanned(self) -> int | None:
-        """The number of rows that Spark's scan returns if it is not stopped early; None if it is unknown."""
+        """The number of rows that Spark's complete scan returns; None if unknown.
+
+        Spark may stop the scan early.
+        """
         if self.strategy is Strategy.FULL_SCAN:
             return self.rows_total
         if self.strategy not in (Strategy.FILES, Strategy.BLOCKS) or self.rows_total is None:
@@ -156,7 +159,7 @@ class Plan:
 
     @property
     def kept_files(self) -> Flags:
-        """Whether each file is read: it is read whole, or it holds a selected row.
+        """Whether each file is read, either whole or for its selected rows.
 
         If the index holds the answer, only the files that are read whole are read.
         """
@@ -170,13 +173,16 @@ class Plan:
         """The number of blocks to read, which are the blocks with a selected row.
 
         Each file that is read whole counts as one block; if the index holds the answer, only these files are counted.
-        None if no index was looked up.
+        The number is None if no index was looked up.
         """
         return int(self.scanned_files.sum()) if self.strategy == Strategy.INDEX_ONLY else self.blocks_selected
 
     @property
     def looked_up(self) -> bool:
-        """Whether an index was looked up; without a lookup, `files` is empty and `blocks_total` is None."""
+        """Whether an index was looked up.
+
+        Without a lookup, `files` is empty and `blocks_total` is None.
+        """
         return self.blocks_total is not None
 
 
@@ -187,7 +193,7 @@ def _integers(column: pa.ChunkedArray) -> Longs:
 
 
 def _of(part: int | None, whole: int | None, what: str) -> str:
-    """Return a text such as `3 of 10 blocks`, with `some` for an unknown number.
+    """Return a text such as `3 of 10 blocks`; `some` is an unknown number.
 
     `part` and `whole` are the numbers, and `what` is the plural noun.
     """

@@ -220,7 +220,7 @@ def strategy_costs(
     the index certainly has one; then no file needs to be read. `engine_only` says why only Spark can read the files;
     None if our tasks can read them too. With `in_driver`, this process reads the selected rows, instead of tasks. If
     the query needs sums, `left` has the bytes and the number of the files that Spark aggregates. The full scan is then
-    that of the files that have selected rows: Spark may skip the others, too.
+    that of the files that have selected rows: Spark may skip the files without selected rows, too.
     """
     prices, share, limit = inputs.prices, inputs.share, inputs.limit
     narrowed = read.until(limit, narrowed=True)
@@ -261,8 +261,8 @@ def strategy_costs(
 def _is_sure(inputs: PlanInputs, work: LookupResults) -> bool:
     """Return whether a count with a limit certainly finds a row.
 
-    It does if the index selects a row of a looked-up file, and exactly the matching rows of this file. The result is
-    false for a count without a limit, which needs all rows.
+    The count does so if the index selects a row of a looked-up file, and exactly the matching rows of this file. The
+    result is false for a count without a limit, which needs all rows.
     """
     if not inputs.count or inputs.limit is None:
         return False
@@ -281,9 +281,10 @@ def _prices_of_first(inputs: PlanInputs, read: Reads, first: Reads) -> Prices:
 
 
 def _stops_early(inputs: PlanInputs, read: Reads, costs: Mapping[Strategy, float]) -> bool:
-    """Return whether Spark's own scan reaches the limit of rows early, and no strategy is clearly cheaper.
+    """Return whether to leave a query to Spark's scan, which ends early.
 
-    `costs` has the price of each possible strategy. Early means that Spark does not read everything.
+    The result is true if Spark's own scan reaches the limit of rows before it has read everything, and no strategy is
+    clearly cheaper. `costs` has the price of each possible strategy.
     """
     first = read.until(inputs.limit)
     if first.total >= read.total:
@@ -312,9 +313,10 @@ def is_read_by_driver(inputs: PlanInputs, read: Reads) -> bool:
 
 
 def _left_to_spark(work: LookupResults) -> tuple[int, int]:
-    """Return the bytes and the number of the files that Spark aggregates if partial aggregates are added up.
+    """Return the bytes and the number of the files that Spark aggregates.
 
-    These are the files that are read whole, and the looked-up files in which not every selected row matches.
+    If partial aggregates are added up, Spark aggregates the files that are read whole, and the looked-up files in which
+    not every selected row matches.
     """
     sizes = [np.array([file.status.size for file in work.whole_files], np.int64)]
     sizes += [lookup.sizes[needs_file(result, lookup) & ~result.exact] for lookup, result in work.pairs()]
@@ -325,7 +327,7 @@ def _left_to_spark(work: LookupResults) -> tuple[int, int]:
 def _why_engine_only(inputs: PlanInputs, work: LookupResults) -> str | None:
     """Return why only Spark can read the files of the plan.
 
-    None means that our tasks can read them. If sums are requested, no task reads.
+    Return None if our tasks can read the files. If sums are requested, no task reads files.
     """
     if inputs.engine_reads_only:
         return "hive_bitmap.engine_reads_only is true"
@@ -338,7 +340,10 @@ def _why_engine_only(inputs: PlanInputs, work: LookupResults) -> str | None:
 
 
 def _why_whole(work: LookupResults, files: int) -> str:
-    """Describe how many of all `files` files are read whole, and the most frequent reason."""
+    """Describe how many files are read whole, and the most frequent reason.
+
+    `files` is the number of all files.
+    """
     whole = work.whole_files
     [(why, _)] = Counter(file.reason for file in whole).most_common(1)
     are = "is" if len(whole) == 1 else "are"
@@ -346,9 +351,10 @@ def _why_whole(work: LookupResults, files: int) -> str:
 
 
 def _why_spark_only(inputs: PlanInputs, lookup: Lookup, file: int) -> str:
-    """Return why only Spark can read the needed columns of a file; "" if our tasks can read these columns.
+    """Return why only Spark can read the needed columns of a file.
 
-    If a column was added after the file was indexed, and the file surely lacks the column, our tasks read NULL.
+    Return "" if our tasks can read these columns. `file` is the position of the file in the lookup. If a column was
+    added after the file was indexed, and the file surely lacks the column, our tasks read NULL.
     """
     schema = inputs.schemas.get(lookup.schema_crc(file))
     if schema is None:

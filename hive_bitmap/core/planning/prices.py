@@ -135,7 +135,7 @@ def reads(format: str, files: pa.Table, blocks: pa.Table, *, splits: bool, colum
 def _ranges(file: npt.NDArray[np.int32], selected: npt.NDArray[np.bool_]) -> int:
     """Count the runs of adjacent selected blocks; a run ends with its file.
 
-    For each block, `file` has the number of its file, and `selected` says whether the block is selected.
+    For each block, `file` has the position of its file, and `selected` says whether the block is selected.
     """
     if not len(selected):
         return 0
@@ -164,7 +164,7 @@ def _width(column: Column) -> int:
 
 
 def _file_bytes(sizes: npt.NDArray[np.int64], scanned: npt.NDArray[np.bool_], blocks: pa.Table) -> np.int64:
-    """Return the bytes of the files that hold one of the blocks or are read whole.
+    """Return the bytes of the files that have blocks or are read whole.
 
     `sizes` has the bytes of each file, and `scanned` flags the files that are read whole.
     """
@@ -174,7 +174,7 @@ def _file_bytes(sizes: npt.NDArray[np.int64], scanned: npt.NDArray[np.bool_], bl
 
 
 def _split_bytes(sizes: npt.NDArray[np.int64], scanned: npt.NDArray[np.bool_], blocks: pa.Table) -> np.int64:
-    """Estimate the bytes of the splits that hold one of the blocks, and of files that are read whole.
+    """Estimate the bytes of the splits and files that Spark reads.
 
     `sizes` has the bytes of each file, and `scanned` flags the files that are read whole.
     """
@@ -201,8 +201,9 @@ class Prices:
         """Return whether a scan is so small that an index cannot speed it up.
 
         The scan reads `size` bytes of `files` files. It is too small if Spark's own scan would end before a read
-        through an index could begin. `values_per_byte` is as in `Reads`. With `native`, Spark's own reader would read
-        the selected blocks, after they are looked up; otherwise our tasks would read the selected rows.
+        through an index could begin. `values_per_byte` is the average number of values in a byte. With `native`,
+        Spark's own reader would read the selected blocks, after they are looked up; otherwise our tasks would read the
+        selected rows.
         """
         own = self.factors.own.factor
         start = self.factors.spark.factor * SPARK_START + own * NATIVE_LOOKUP if native else own * DIRECT_START
@@ -211,7 +212,8 @@ class Prices:
     def scan(self, size: float, files: int = 0, values_per_byte: float = 0.0) -> float:
         """Return the price of a scan by Spark.
 
-        The scan reads `size` bytes of `files` files. `values_per_byte` is as in `Reads`.
+        The scan reads `size` bytes of `files` files, with `values_per_byte` values in a byte on average. The price is
+        in seconds.
         """
         seconds = SPARK_START + self._by_spark(size, values_per_byte) + self._opening(files)
         return self.factors.spark.factor * (seconds + waiting_seconds(files, self.cores, self.store))
@@ -243,7 +245,7 @@ class Prices:
         return self.factors.spark.factor * seconds
 
     def native(self, read: Reads, share: float) -> float:
-        """Return the price of Spark's scan of the selected blocks.
+        """Return the price in seconds of Spark's scan of the selected blocks.
 
         The files that must be read whole are included.
         """
@@ -253,7 +255,7 @@ class Prices:
         return self._native(seconds + read.ranges * NATIVE_RANGE / self.cores)
 
     def native_files(self, read: Reads, share: float) -> float:
-        """Return the price of Spark's scan of all files that have a selected block.
+        """Return the price in seconds of Spark's scan of files with selected blocks.
 
         The files that must be read whole are included.
         """
@@ -262,7 +264,7 @@ class Prices:
         return self._native(seconds + self._opening(read.opened))
 
     def direct(self, read: Reads, share: float) -> float:
-        """Return the price of reading the selected rows in our tasks.
+        """Return the price in seconds of reading the selected rows in our tasks.
 
         The files that must be read whole are included.
         """
@@ -270,7 +272,7 @@ class Prices:
         return self.factors.own.factor * (DIRECT_START + waits + self._direct_work(read, share) / self.cores)
 
     def driver(self, read: Reads, share: float) -> float:
-        """Return the price of reading the selected rows in the process that planned the query."""
+        """Return the price of reading the selected rows in the planning process."""
         threads = min(self.cores, DRIVER_THREADS)
         seconds = DRIVER_START + self._direct_waits(read, threads) + self._direct_work(read, share) / threads
         return self.factors.own.factor * seconds
@@ -323,9 +325,9 @@ class Prices:
 
 
 def waiting_seconds(files: int, cores: int, store: Speed) -> float:
-    """Return the seconds that Spark waits for requests to a store while it reads `files` files.
+    """Return the seconds that Spark waits for a store while it reads files.
 
-    At most `cores` tasks run at a time. The time to transfer data is not included.
+    Spark reads `files` files. At most `cores` tasks run at a time. The time to transfer data is not included.
     """
     return _waits(files, files * SPARK_REQUESTS, cores, store)
 

@@ -1,4 +1,4 @@
-"""The strategies for a query, and the reasons why a query is left to Spark."""
+"""The strategies for a query, and the reasons to leave it to Spark."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ class Reason(str, Enum):
 
     @classmethod
     def named(cls, code: str) -> Reason:
-        """Return the reason with this code; ERROR for an unknown code, which another version may send."""
+        """Return the reason with this code.
+
+        Return ERROR for an unknown code, which another version may send.
+        """
         return next((reason for reason in cls if reason.value == code), cls.ERROR)
 
 

@@ -89,7 +89,10 @@ class Grammar(ABC, Generic[_Node, _Column]):
 
     @abstractmethod
     def close(self, group: Group[_Node]) -> _Node:
-        """Return the node of a group; its closing parenthesis has been read."""
+        """Return the node of a group.
+
+        The closing parenthesis of the group has been read.
+        """
 
     @abstractmethod
     def node(self, column: _Column, operator: str, negated: bool, *literals: str) -> _Node:
@@ -200,7 +203,10 @@ class Grammar(ABC, Generic[_Node, _Column]):
         return self.string()
 
     def string(self) -> str:
-        """Read a string in single quotes without a backslash, which has the same value in every session."""
+        """Read a string in single quotes without a backslash.
+
+        Such a string has the same value in every session.
+        """
         token = self.tokens.token
         if token.kind != "string" or token.text[0] != "'" or "\\" in token.text:
             self.unsupported()

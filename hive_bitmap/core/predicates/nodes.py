@@ -88,7 +88,10 @@ class In:
 
     @cached_property
     def sorted_values(self) -> tuple[Value, ...]:
-        """The values in ascending order, cached because each row group of a shard is compared with them."""
+        """The values in ascending order.
+
+        The result is cached, because each row group of a shard is compared with the values.
+        """
         return tuple(sorted(self.values))
 
 
@@ -119,8 +122,8 @@ Leaf = Compare | In | IsNull | Prefix
 class Implied:
     """A condition that only Spark can evaluate, and from which `test` follows.
 
-    `test` is TRUE for all rows for which the condition is TRUE, and possibly for other rows. So it leaves rows out, but
-    never selects exactly the matching rows, and its negation says nothing about the negated condition.
+    `test` is TRUE for all rows for which the condition is TRUE, and possibly for other rows. So `test` leaves rows out,
+    but never selects exactly the matching rows, and the negation of `test` says nothing about the negated condition.
     """
 
     test: Leaf | SparkLeaf
@@ -281,9 +284,9 @@ def _combined(kind: type[And] | type[Or], parts: Iterable[Predicate], empty: Con
 
 
 def _merged_equalities(parts: Iterable[Predicate]) -> list[Predicate]:
-    """Merge the equalities of each column into one node, at the position of the first equality.
+    """Merge the equalities of each column into one node.
 
-    `parts` are the parts of an OR.
+    `parts` are the parts of an OR. The node takes the position of the first equality of the column.
     """
     merged: dict[Predicate | str, Predicate] = {}
     values: dict[str, dict[Value, None]] = {}

@@ -80,7 +80,7 @@ class Tokens:
         return [token.key for token in self.tokens[self.at : self.at + len(words)]] == [*words]
 
     def accept(self, *words: str) -> bool:
-        """Consume these words or symbols if they come next, and return whether they came next."""
+        """Consume these words or symbols if they come next; return whether they did."""
         if not self.next_is(*words):
             return False
         self.at += len(words)
@@ -127,7 +127,9 @@ def _token(match: re.Match[str], before: list[Token]) -> Token:
 
 
 def key_text(text: str) -> KeyText | None:
-    """Split `expression AS name` into the expression and the name; return None for other texts.
+    """Split `expression AS name` into the expression and the name.
+
+    Return None for other texts.
 
     >>> key_text("date_trunc('HOUR', ts) AS Hour")
     KeyText(sql="date_trunc('HOUR', ts)", alias='hour')

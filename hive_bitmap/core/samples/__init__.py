@@ -1,3 +1,3 @@
-"""Sample blocks of a table, and estimate the size and the usefulness of an index from the sample."""
+"""Estimate the size and usefulness of an index from sampled blocks."""
 
 __all__ = ["extrapolate", "sampling", "verdict"]

@@ -72,7 +72,7 @@ def spread(base: BaseTable, samples: Sequence[Sample]) -> Spread | None:
 def spread_of_values(samples: Sequence[Sample]) -> Spread | None:
     """Estimate the mean spread of the values that queries compare the column with.
 
-    These are `SampleItem.values`. Return None if no sampled block has any of them.
+    The values are `SampleItem.values`. Return None if no sampled block has any of these values.
     """
     blocks, rows = sum(sample.blocks for sample in samples), sum(sample.rows for sample in samples)
     of_blocks, of_rows = sum(sample.value_blocks for sample in samples), sum(sample.value_rows for sample in samples)
@@ -103,5 +103,5 @@ def usefulness(base: BaseTable, samples: Sequence[Sample], key_spread: Spread | 
 
 
 def _scale(base: BaseTable, samples: Sequence[Sample]) -> float:
-    """Return the key bytes in the table, divided by the key bytes in the samples."""
+    """Return the key bytes of the table, divided by those of the samples."""
     return base.size / max(1, sum(sample.size for sample in samples))

@@ -75,7 +75,7 @@ def resampled(
 
 
 def _blocks(rows: pa.Table) -> Longs:
-    """Number the sampled blocks; return the number of each row's block."""
+    """Number the sampled blocks, and return the number of each row's block."""
     bucket = pc.rank(rows[BUCKET.name], tiebreaker="dense").to_numpy().astype(np.int64)
     _, offset = np.unique(rows[OFFSET.name].to_numpy(), return_inverse=True)
     _, block = np.unique(bucket * (int(offset.max(initial=0)) + 1) + offset, return_inverse=True)
@@ -83,7 +83,7 @@ def _blocks(rows: pa.Table) -> Longs:
 
 
 def _spread(member: Flags, blocks: int) -> tuple[Longs, Longs]:
-    """Simulate which blocks of a shard hold each key that occurs in several sampled blocks.
+    """Simulate the blocks of the keys that occur in several sampled blocks.
 
     `member[key, sampled block]` says whether a sampled block holds a key. `blocks` is the number of blocks of the
     simulated shard. Return the pairs of a key and a block that holds the key, as two arrays: the numbers of the keys,
@@ -103,13 +103,13 @@ def _spread(member: Flags, blocks: int) -> tuple[Longs, Longs]:
 
 
 def _scattered(block: Longs, twice: int, sampled: int, blocks: int) -> tuple[Longs, Longs, float]:
-    """Simulate which blocks of a shard hold each key that occurs in only one sampled block.
+    """Simulate the blocks of the keys that occur in only one sampled block.
 
     `block` has the number of the sampled block of each key, and `sampled` is the number of sampled blocks. `twice` is
     the number of keys that occur in exactly two sampled blocks. `blocks` is the number of blocks of the simulated
     shard. Return the pairs of a key and a block that holds the key, as two arrays (see `_spread`), and the estimated
-    number of such keys in the shard. Each key is put into the block of the shard that corresponds to its sampled block,
-    so that keys of one sampled block stay together, and into random other blocks.
+    number of keys of the shard that these keys stand for. Each key is put into the block of the shard that corresponds
+    to its sampled block, so that keys of one sampled block stay together, and into random other blocks.
     """
     once = len(block)
     pairs = once * blocks / sampled
@@ -143,7 +143,8 @@ FEWEST_BLOCKS = 4  # minimum of a sample: fewer blocks do not show how many bloc
 class FooterItem:
     """Work item of a task: the footer of a base file.
 
-    `columns` has the key columns of each index. For a key that is an expression, these are the columns that it uses.
+    `columns` has the key columns of each index. For a key that is an expression, the columns that the expression uses
+    take its place.
     """
 
     path: str
@@ -155,7 +156,7 @@ class FooterItem:
 class SampleItem:
     """Work item of a task: sampled blocks to index into one shard.
 
-    `blocks` are pairs (path, number in the file). The key columns of the blocks take `size` bytes. A shard of a build
+    `blocks` are pairs (path, position in the file). The key columns of the blocks take `size` bytes. A shard of a build
     would have about `shard_blocks` blocks in `shard_files` files. `values` are texts of values that queries compare the
     column with; the task also counts in how many rows and blocks these values occur. `values` is empty for an index of
     several columns.
@@ -250,7 +251,7 @@ def choose_blocks(rows: Longs, size: Longs, share: float) -> Longs:
     """Choose a `share` of the blocks as a sample, but at least FEWEST_BLOCKS.
 
     `rows` has the number of rows of each block, which is never 0. `size` has the bytes of the key columns in each
-    block. Return the numbers of the chosen blocks (int64), ascending.
+    block. Return the positions of the chosen blocks (int64), ascending.
     """
     count = min(len(rows), max(FEWEST_BLOCKS, int(len(rows) * share)))
     density = size / rows
@@ -323,9 +324,10 @@ def _index_rows(item: SampleItem) -> Iterator[tuple[pa.Table, _ValueCounts]]:
 
 
 def _count_values(keys: pa.ChunkedArray, values: Sequence[str]) -> _ValueCounts:
-    """Count how often `values` (`SampleItem.values`) occur among the keys of a block.
+    """Count how often some values occur among the keys of a block.
 
-    The counts in the result are 0 without `values`, and for keys of a type that Arrow cannot convert to text.
+    `values` are the `SampleItem.values`. The counts in the result are 0 without `values`, and for keys of a type that
+    Arrow cannot convert to text.
     """
     if not values:
         return _ValueCounts(len(keys), 0.0, 0.0)

@@ -1,4 +1,7 @@
-"""Judge whether an estimated index is worth its cost: for lookups and counts, for counts only, or not at all."""
+"""Judge whether an estimated index is worth its cost.
+
+An index may be worth its cost for lookups and counts, for counts only, or not at all.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,7 @@ class Candidate:
 
     @property
     def counts(self) -> bool:
-        """Whether the planner would answer a count of rows by key from the index alone."""
+        """Whether the planner would count rows by key from the index alone."""
         is_small = driver_bytes(DOUBT * self.keys, self.key_bytes) <= self.queries.answer_bytes
         is_quicker = is_counted_by_index(self.index_bytes, self.rows, 1, self.queries.cores, keys=self.keys)
         return self.counts_rows and is_small and is_quicker

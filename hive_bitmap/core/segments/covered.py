@@ -29,7 +29,8 @@ Flags = npt.NDArray[np.bool_]
 class Listing:
     """Base files as they were listed.
 
-    `partitions` has the values of each partition. `partition` has the number of the partition of each file.
+    `partitions` has the values of each partition. `partition` has the position in `partitions` of each file's
+    partition.
     """
 
     partitions: tuple[Values, ...]
@@ -38,7 +39,7 @@ class Listing:
 
     @classmethod
     def of(cls, partitions: Iterable[tuple[Values, Sequence[FileStatus]]]) -> Listing:
-        """Return the listing of partitions, each given by its values and files."""
+        """Create a listing of partitions, each given by its values and files."""
         listed = [(values, tuple(files)) for values, files in partitions]
         numbers = np.repeat(np.arange(len(listed)), [len(files) for _, files in listed])
         return cls(tuple(values for values, _ in listed), numbers, tuple(file for _, files in listed for file in files))
@@ -65,8 +66,8 @@ class Covered:
     """The joined manifests of an index's segments.
 
     `segments` has the folders of the segments, the oldest first. `files` and `shards` have the schemas FILES and
-    SHARDS, and contain the paths of shards, not only their names. `segment` has the number of the segment of each row
-    of `files`, and `shard_segment` of each row of `shards`.
+    SHARDS, and contain the paths of shards, not only their names. `segment` has the position in `segments` of the
+    segment of each row of `files`, and `shard_segment` has the same for each row of `shards`.
     """
 
     segments: tuple[str, ...]
@@ -103,12 +104,12 @@ class Covered:
 
     @property
     def partition(self) -> Longs:
-        """The number of the partition of each row of `files`."""
+        """The position in `partitions` of the partition of each row of `files`."""
         return self._numbered[1]
 
     @cached_property
     def numbers(self) -> dict[Values, int]:
-        """The number of each partition, by its values."""
+        """The position in `partitions` of each partition, by its values."""
         return {values: number for number, values in enumerate(self.partitions)}
 
     @cached_property
@@ -133,7 +134,10 @@ class Covered:
 
     @cached_property
     def shard_of(self) -> Longs:
-        """The row number in `shards` for each row of `files`; -1 for a file that is not indexed."""
+        """The position in `shards` of the shard of each row of `files`.
+
+        The position is -1 for a file that is not indexed.
+        """
         rows = pc.index_in(self.files["shard"], value_set=self.shards["shard"])
         numbers: Longs = rows.fill_null(-1).to_numpy().astype(np.int64)
         return numbers
@@ -157,12 +161,13 @@ class Covered:
         return valid_rows(self.files, schemas)
 
     def candidates(self, listing: Listing, numbers: Longs) -> list[Longs]:
-        """Find the rows of each listed file in `files`, by its path and its partition.
+        """Find the rows in `files` of each listed file.
 
-        `numbers` has the position of each listed partition in the `partitions` of this object, or -1 if no file of the
-        partition is covered. The result is a list of arrays. Each array has a row number of `files`, or -1, for each
-        listed file. A file has several rows if several segments cover it: the first array has the row of the oldest
-        segment, the next array the row of the next segment, and so on.
+        The rows have the path and the partition of the listed file. `numbers` has the position of each listed partition
+        in the `partitions` of this object, or -1 if no file of the partition is covered. The result is a list of
+        arrays. Each array has a row number of `files`, or -1, for each listed file. A file has several rows if several
+        segments cover it: the first array has the row of the oldest segment, the next array the row of the next
+        segment, and so on.
         """
         codes = pc.index_in(listing.paths, value_set=self._encoded.dictionary).fill_null(-1).to_numpy()
         place = numbers[listing.partition] if len(numbers) else np.full(len(listing.files), -1)
@@ -178,8 +183,8 @@ class Covered:
     def matches(self, listing: Listing, rows: Longs) -> Flags:
         """Return for each listed file whether its row in `files` has the listed fingerprint.
 
-        `rows` has the row number of each listed file, as in an array that `candidates` returns. The result is false for
-        -1. If the listing has no tags, size and time decide.
+        `rows` has the position in `files` of each listed file's row; -1 for a listed file without a row, for which the
+        result is false. If the listing has no tags, size and time decide.
         """
         if not self.files.num_rows:
             return np.zeros(len(listing.files), bool)
@@ -187,7 +192,7 @@ class Covered:
         return (rows >= 0) & fingerprint.matching(indexed, listing.sizes, listing.times, listing.etags)
 
     def paths_in(self, folders: Mapping[Values, str]) -> list[str | None]:
-        """Return the path of each file of `files` in the current folder of its partition.
+        """Return the path of each file in the current folder of its partition.
 
         The path is computed as if each file had moved with its partition. `folders` has the current folders of
         partitions. The path is None if `folders` lacks the partition.

@@ -78,7 +78,7 @@ def _by_tiers(numbers: Sequence[int], segments: Sequence[Sized], most: float) ->
 
 
 def _fitting(groups: Sequence[list[int]], segments: Sequence[Sized], most: float) -> list[list[int]]:
-    """Join neighbouring groups of segments, as long as a joined group has at most `most` bytes."""
+    """Join neighbouring groups of segments up to `most` bytes."""
     joined: list[list[int]] = []
     for group in groups:
         if joined and _bytes([*joined[-1], *group], segments) <= most:

@@ -1,9 +1,9 @@
 """Plan what a build does with the segments of an index.
 
 The plan says which segments stay, which segments are replaced, and what the new segments hold. All functions are pure.
-A base file is not read again if a segment covers the file in its listed state. Then its index rows are kept. If it
-could not be indexed, the recorded reason is kept, because the same bytes would give the same result. Every other file
-is read.
+A base file is not read again if a segment covers the file in its listed state. Then the index rows of the file are
+kept. If the file could not be indexed, the recorded reason is kept, because the same bytes would give the same result.
+Every other file is read.
 
 Index rows are removed at once if SQL queries of the index table would count them twice: the rows of changed files, and
 the rows of files that a segment with an older name covers too. Rows of deleted files stay for a while, because most
@@ -42,11 +42,12 @@ MANY_SHARDS = 16  # most small shards of a segment that are left unmerged; a loo
 class Rules:
     """The rules of a plan.
 
-    `schemas` are the `definition.valid_schemas` of the table; None means that all are valid. `schema_crc` is the
-    current checksum of its columns. A shard covers about `shard_bytes` of base files, and takes at most `shard_memory`
-    bytes. `now` is the time in seconds since 1970. With `full`, nothing is kept; with `compact`, all small segments and
-    shards are merged; with `remove_dead`, rows of deleted files are removed at once. With `take_over`, all segments are
-    replaced. With `rewrite`, all shards are rewritten, because the base files that their rows name have moved.
+    `schemas` are the `definition.valid_schemas` of the table; None means that all checksums are valid. `schema_crc` is
+    the checksum of the table's current columns. A shard covers about `shard_bytes` of base files, and takes at most
+    `shard_memory` bytes. `now` is the time in seconds since 1970. With `full`, nothing is kept; with `compact`, all
+    small segments and shards are merged; with `remove_dead`, rows of deleted files are removed at once. With
+    `take_over`, all segments are replaced. With `rewrite`, all shards are rewritten, because the base files that their
+    rows name have moved.
     """
 
     schemas: Collection[int] | None
@@ -78,10 +79,10 @@ class Scope:
 class NewSegment:
     """A segment to write.
 
-    It replaces the segments with the folders `replaced`. `files` has the manifest rows that the new segment takes over
-    (schema FILES, with paths of shards). `read` has the numbers of the listed files to index, and `why` the reason for
-    reading each file. The shards with the paths `linked` are kept unchanged. Each item of `rewritten` has the paths of
-    shards that become one new shard.
+    The new segment replaces the segments with the folders `replaced`. `files` has the manifest rows that the new
+    segment takes over (schema FILES, with paths of shards). `read` has the positions in the listing of the files to
+    index, and `why` the reason for reading each file. The shards with the paths `linked` are kept unchanged. Each item
+    of `rewritten` has the paths of shards that become one new shard.
     """
 
     replaced: tuple[str, ...]
@@ -129,8 +130,9 @@ class Judged:
     """The decision on each manifest row of the segments, and on each listed file.
 
     `kept` flags the manifest rows to keep. `gone` flags the rows of deleted files, which stay until their segment is
-    replaced. A row with neither flag is removed at once. `row` has the number of the manifest row that covers each
-    listed file; -1 for a file to read. `why` has the reason for reading a file, by the number of the file.
+    replaced. A row with neither flag is removed at once. `row` has the position of the manifest row that covers each
+    listed file; -1 for a file to read. `why` has the reason for reading a file, by the position of the file in the
+    listing.
     """
 
     kept: Flags
@@ -181,7 +183,7 @@ def _why(same: bool, usable: bool) -> str:
 def _usable(covered: Covered, rules: Rules) -> Flags:
     """Return for each manifest row whether it is valid for the table's current columns.
 
-    If a file could not be indexed, its row is valid only if the columns have not changed since.
+    If a file could not be indexed, its row is valid only if the columns have not changed since the build.
     """
     current = covered.files["schema_crc"].to_numpy() == rules.schema_crc
     return current | (covered.valid(rules.schemas) & (covered.shard_of >= 0))
@@ -226,9 +228,9 @@ def plan(
 
     `judged` has the decisions on manifest rows and files. Segments are merged only if the same users may read them:
     `readers_of` takes the folders of segments and returns for each a value that stands for these users. `readers` has
-    such a value for each file to index, by the number of the file in the listing. `present` maps the paths of all files
-    in the segments' folders to their sizes. `is_foreign` takes the path of a file that is not a shard, and returns
-    whether SQL queries of the index table would read it as a shard.
+    such a value for each file to index, by the position of the file in the listing. `present` maps the paths of all
+    files in the segments' folders to their sizes. `is_foreign` takes the path of a file that is not a shard, and
+    returns whether SQL queries of the index table would read it as a shard.
     """
     facts = _Facts.of(covered, judged, listing)
     touched = _touched(covered, judged, rules, facts, present, is_foreign)
@@ -246,10 +248,10 @@ def plan(
 
 @dataclass(frozen=True)
 class _Part:
-    """A part of a new segment: either the kept files of an old segment, or files to index.
+    """A part of a new segment: kept files of an old segment, or files to index.
 
-    `segment` is the number of the old segment; -1 for files to index. `read` has the numbers of the files to index in
-    the listing; it is empty for an old segment.
+    `segment` is the position of the old segment in `Covered.segments`; -1 for files to index. `read` has the positions
+    in the listing of the files to index; it is empty for an old segment.
     """
 
     segment: int = -1
@@ -325,10 +327,12 @@ def _touched(
     present: Mapping[str, int],
     is_foreign: Callable[[str], bool],
 ) -> set[int]:
-    """Return the numbers of the segments that must be replaced, whatever their size.
+    """Return the positions of the segments that must be replaced at any size.
 
     A segment must be replaced if some of its rows are removed, or if other programs have put files into its folder.
-    With `rules.take_over`, all segments must be replaced. `present` and `is_foreign` are as in `plan`.
+    With `rules.take_over`, all segments must be replaced. `present` maps the paths of all files in the segments'
+    folders to their sizes. `is_foreign` takes the path of a file that is not a shard, and returns whether SQL queries
+    of the index table would read it as a shard.
     """
     shards = set(covered.shards["shard"].to_pylist())
     foreign_folders = {path.rpartition("/")[0] for path in present if path not in shards and is_foreign(path)}
@@ -351,7 +355,7 @@ def _touched(
 def _new_parts(listing: Listing, judged: Judged, readers: Mapping[int, Hashable]) -> list[tuple[int, ...]]:
     """Group the files to read, one group for each new segment.
 
-    A group has the numbers of its files in the listing. The files of a group have equal `readers` (see `plan`), and a
+    A group has the positions of its files in the listing. The files of a group have equal `readers` (see `plan`), and a
     limited total size.
     """
     by_readers: dict[Hashable, list[int]] = {}
@@ -401,8 +405,8 @@ def _merged(
 def _assembled(covered: Covered, judged: Judged, rules: Rules, parts: Sequence[_Part]) -> NewSegment:
     """Return the new segment that consists of these parts.
 
-    It takes over the manifest rows of the parts' old segments that `judged` keeps. `rules` decide which shards are
-    rewritten.
+    The new segment takes over the manifest rows of the parts' old segments that `judged` keeps. `rules` decide which
+    shards are rewritten.
     """
     segments = sorted(part.segment for part in parts if part.segment >= 0)
     chosen = np.isin(covered.segment, segments)
@@ -424,10 +428,11 @@ def _assembled(covered: Covered, judged: Judged, rules: Rules, parts: Sequence[_
 def _shards(
     covered: Covered, of_segments: Flags, taken_over: Flags, rules: Rules, *, merge: bool
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Return the shards to link, and groups of shards: each group is rewritten as one shard.
+    """Return the shards to link, and the groups of shards to rewrite.
 
-    `of_segments` flags the shards of the replaced segments. `taken_over` flags the manifest rows that the new segment
-    takes over. With `merge`, small neighbouring shards are merged even if they are few.
+    Each group is rewritten as one shard. `of_segments` flags the shards of the replaced segments. `taken_over` flags
+    the manifest rows that the new segment takes over. With `merge`, small neighbouring shards are merged even if they
+    are few.
     """
     names: list[str] = covered.shards["shard"].to_pylist()
     shard_of = np.where(covered.shard_of < 0, len(names), covered.shard_of)
@@ -455,8 +460,8 @@ def _shared_paths(covered: Covered, taken_over: Flags, shard_of: Longs, count: i
     """Return for each shard the paths that have several manifest rows.
 
     A path has several rows if partitions share a folder. `taken_over` flags the manifest rows to look at, `shard_of`
-    has the number of the shard of each row, and `count` is the number of shards. The last set, at `count`, is for rows
-    without a shard.
+    has the position of the shard of each row, and `count` is the number of shards. The last set, at `count`, is for
+    rows without a shard.
     """
 
     paths = covered.files["path"].filter(pa.array(taken_over))

@@ -89,15 +89,18 @@ class Lookup:
         )
 
     def matches(self, listed: Sequence[FileStatus]) -> Flags:
-        """Return for each file whether it is unchanged according to its listed status.
+        """Return for each file whether it is unchanged by its listed status.
 
-        See `Fingerprint.matches`.
+        listed[i] is the status of file i of the unit. See `Fingerprint.matches`.
         """
         sizes, times = (np.array([getattr(file, name) for file in listed], np.int64) for name in ("size", "mtime_ms"))
         return fingerprint.matching(self.described, sizes, times, pa.array([file.etag for file in listed], pa.string()))
 
     def schema_crc(self, file: int) -> int:
-        """Return the checksum of the table's columns (`definition.schema_crc`) when a file was indexed."""
+        """Return the `definition.schema_crc` of the table when a file was indexed.
+
+        `file` is the position of the file in the unit.
+        """
         return int(self.described["schema_crc"][file].as_py())
 
     def foreign(self, file: int) -> frozenset[str] | None:
@@ -110,7 +113,10 @@ class Lookup:
         return None if names is None else frozenset(names)
 
     def nested_marks(self, file: int) -> frozenset[str]:
-        """Return the marks of a file's nested columns; no marks if an older build did not record marks."""
+        """Return the marks of a file's nested columns.
+
+        The result is empty if an older build did not record marks.
+        """
         return frozenset(self.described["nested"][file].as_py() or ())
 
     def starts(self, file: int) -> Longs | None:
@@ -181,8 +187,8 @@ def choose_indexes(
     with fewer columns to an index with more columns. `keys` are lower-case names of grouping columns, which only a
     BITMAP index serves. The first choice is an index with all grouping columns and all tested columns, which counts
     without bitmaps; the second choice is an index with all grouping columns. Without tested and grouping columns, a
-    single index is returned under the name ANY_KEY. It can be any of the indexes, because each index records the number
-    of rows.
+    single index is returned under the name ANY_KEY. Any of the indexes can be returned, because each index records the
+    number of rows.
     """
     tested = {column.lower() for column in columns_of(predicate)}
     ordered = sorted(definitions, key=lambda d: (not d.has_bitmaps, len(d.columns), d.name))
@@ -426,8 +432,9 @@ def look_up_all(
 ) -> list[LookupResult]:
     """Do lookups in this process.
 
-    `matching_keys` is as in `look_up`. `before_each` is called before each lookup. Threads are used only if a shard is
-    in a remote store, because threads slow down lookups in local shards.
+    `matching_keys` has the keys for which the leaves that only Spark evaluates are TRUE. `before_each` is called before
+    each lookup. Threads are used only if a shard is in a remote store, because threads slow down lookups in local
+    shards.
     """
 
     def run(lookup: Lookup) -> LookupResult:

@@ -146,7 +146,8 @@ def _smallest(bounds: Bounds, rows: Longs, first: FirstRows) -> _Keys:
 def needed_pieces(results: LookupResults, pieces: Sequence[Piece]) -> list[Piece]:
     """Remove blocks without selected rows from the pieces of splits.
 
-    These include the blocks that `leave_out` has left out. A piece with such blocks in the middle is divided.
+    The removed blocks include the blocks that `leave_out` has left out. A piece with removed blocks in the middle is
+    divided.
     """
     needed = []
     for piece in pieces:
@@ -177,10 +178,9 @@ def bounds_of(files: TableFiles, results: LookupResults, column: Column) -> list
 
 
 def _fill(bounds: Bounds, lookup: Lookup, records: FileRecords, name: str) -> None:
-    """Copy the bounds that an index has recorded into `bounds`, for the blocks of a lookup.
+    """Copy recorded bounds of a lookup's blocks into `bounds`.
 
-    `records` are the records of the index. `name` is the name of the column in the manifest
-    (`manifest.bounded_column`).
+    `records` are the records of an index. `name` is the name of the column in the manifest (`manifest.bounded_column`).
     """
     fresh = np.flatnonzero(records.fresh[lookup.numbers])
     entries = records.covered.files.select(_ENTRY).take(pa.array(records.row[lookup.numbers][fresh]))
@@ -203,7 +203,7 @@ def _fill(bounds: Bounds, lookup: Lookup, records: FileRecords, name: str) -> No
 
 
 def _lists(column: pa.ChunkedArray) -> tuple[pa.Array, Longs]:
-    """Return the items of all lists of a column, and the offsets of the lists.
+    """Return the items of a column's lists, and the offsets of the lists.
 
     List i has the items offsets[i] to offsets[i+1] (exclusive).
     """

@@ -28,7 +28,7 @@ INCONSISTENT = "its keys share rows, or some rows have none"
 class IndexRows:
     """Index rows of one row group of a shard, sorted by key.
 
-    Each array has an item for each index row. `group` is the number of the row group in the shard.
+    Each array has an item for each index row. `group` is the position of the row group in the shard.
     """
 
     shard: tuple[str, int]  # path and size in bytes
@@ -132,5 +132,8 @@ def summed(rows: IndexRows, counts: Longs, group: Longs | None) -> pa.Table:
 
 
 def values_at(column: pa.DictionaryArray, rows: Longs) -> pa.Array:
-    """Return the values of a key column for the index rows at the positions `rows`."""
+    """Return the values of a key column for some index rows.
+
+    `rows` has the positions of the index rows.
+    """
     return column.dictionary.take(column.indices.take(pa.array(rows)))

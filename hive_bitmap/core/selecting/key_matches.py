@@ -69,7 +69,7 @@ ALL_KEYS = Interval(nulls=True)
 
 
 def matches(leaf: Leaf, keys: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Return for each key whether the leaf is TRUE for the key, not FALSE or NULL.
+    """Return for each key whether the leaf is TRUE, not FALSE or NULL.
 
     Keys have the column's Arrow type (`key_values.arrow_type`), and may be NULL. The values of the leaf must fit this
     type, as values from the parser and from the optimizer rule do. Raises ArrowInvalid for other values.
@@ -112,7 +112,10 @@ def interval(leaf: Predicate) -> Interval:
 
 
 def _after(prefix: str) -> str | None:
-    """Return the least string that follows all strings with a prefix; None if no string does."""
+    """Return the least string after all strings with a prefix.
+
+    Return None if there is no such string.
+    """
     stem = prefix.rstrip(chr(_LAST_CHARACTER))
     if not stem:
         return None
@@ -121,7 +124,7 @@ def _after(prefix: str) -> str | None:
 
 
 def key_matches(node: Predicate, keys: pa.Array, matching_keys: MatchingKeys) -> Flags:
-    """Return for each key whether a predicate over one column may be TRUE for the key.
+    """Return for each key whether a predicate over one column may be TRUE.
 
     Keys may be NULL. The result is exact, except for leaves that only Spark can evaluate and that are not in
     `matching_keys`.

@@ -60,7 +60,7 @@ class IndexPart:
 
     @property
     def counts(self) -> bool:
-        """Whether the index knows how many rows of each block of the unit have a key."""
+        """Whether the index knows how many rows of each block have a key."""
         return self.kind is not Rows.LISTS
 
 

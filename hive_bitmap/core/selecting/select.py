@@ -56,8 +56,7 @@ class LookupResult:
 class Selection:
     """The rows of a unit that may match.
 
-    `bits` has a bit for each row, in the order of `layout`; None stands for all rows. `exact`, `damaged` and
-    `index_bytes` are as in `LookupResult`.
+    `bits` has a bit for each row, in the order of `layout`; None stands for all rows.
     """
 
     unit: LookupUnit
@@ -87,8 +86,8 @@ def select(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) 
     """Select the rows of a unit for which the predicate may be TRUE.
 
     The selection has all rows for which the predicate is TRUE, and possibly other rows. `matching_keys` has the keys
-    for which the leaves that only Spark evaluates are TRUE; a leaf without keys there may match any row. If an index is
-    damaged, all rows of its files are selected, and the error is not raised but recorded in `damaged`.
+    for which the leaves that only Spark evaluates are TRUE; a leaf without keys in `matching_keys` may match any row.
+    If an index is damaged, all rows of its files are selected, and the error is not raised but recorded in `damaged`.
     """
     evaluation = _Evaluation(unit=unit, matching_keys=matching_keys, exact=exact_files(unit, predicate, matching_keys))
     return evaluation.selection(evaluation.live(evaluation.rows_of(predicate, unit.rows > 0)))
@@ -113,10 +112,10 @@ def count(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -
 
 
 def count_whole_blocks(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> LookupResult:
-    """Find the blocks whose rows are all selected, or none, without bitmaps.
+    """Find, without bitmaps, the blocks of which all rows or no rows are selected.
 
-    The count of a block is the number of its rows if all are selected, and 0 if none is selected. For other blocks, it
-    is an estimate between these numbers, and their files are not `exact`.
+    The count of a block is the number of its rows if all rows are selected, and 0 if no row is selected. For other
+    blocks, the count is an estimate between these numbers, and the files of these blocks are not `exact`.
     """
     evaluation = _Evaluation(unit=unit, matching_keys=matching_keys, exact=exact_files(unit, predicate, matching_keys))
     counts = evaluation.estimated_counts(predicate)
@@ -125,7 +124,10 @@ def count_whole_blocks(unit: LookupUnit, predicate: Predicate, matching_keys: Ma
 
 
 def _count_in_files(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> LookupResult:
-    """Count the rows of each file that match a predicate over several columns of an AGGREGATE index, or TRUE."""
+    """Count the matching rows of each file through an AGGREGATE index.
+
+    The predicate is over several columns of the index, or TRUE.
+    """
     exact, part = exact_files(unit, predicate, matching_keys), unit.parts[ANY_KEY]
     covered = unit.covered(part)
     if isinstance(predicate, Constant) or not exact.any():
@@ -273,7 +275,7 @@ class _Evaluation:
         return selection.and_not(selected, deleted_bits(self.unit, self.layout))
 
     def deleted_counts(self, predicate: Predicate) -> Longs:
-        """Count, for each block, the deleted rows of the block that may satisfy the predicate."""
+        """Count the deleted rows of each block that may satisfy the predicate."""
         deleted = deleted_bits(self.unit, self.layout)
         selected = self.rows_of(predicate, selection.any_in(deleted, self.layout), deleted)
         return selection.counts(deleted if selected is None else selected & deleted, self.layout)
@@ -322,7 +324,7 @@ class _Evaluation:
         """Return the rows of the `alive` blocks for which all children may be TRUE.
 
         None stands for all rows, in the result and in `within`. Predicates over one column are evaluated first, the
-        most selective first, and then all other predicates. Rows outside `within` may be missing, as in `rows_of`.
+        most selective first, and then all other predicates. Rows outside `within` may be missing.
         """
         bounds = [self._upper_bounds(child) for child in children]
         for bound in bounds:
@@ -342,7 +344,10 @@ class _Evaluation:
         return bits
 
     def _upper_bounds(self, node: Predicate) -> Longs:
-        """Return for each block an upper bound of the number of rows for which `node` is TRUE."""
+        """Return an upper bound of the matching rows of each block.
+
+        A row matches if `node` is TRUE.
+        """
         column = only_column(node)
         return self.unit.rows if column is None else self.matching_counts(column, node)
 
@@ -356,11 +361,12 @@ class _Evaluation:
         return bits
 
     def _key_rows(self, column: str, node: Predicate, alive: Flags, within: Bits | None) -> Bits | None:
-        """Return the rows of the `alive` blocks whose key satisfies a predicate over one column.
+        """Return the rows of `alive` blocks that match a predicate over one column.
 
-        None stands for all rows, in the result and in `within`. All rows of files that the index does not cover are
-        included. Rows outside `within` may be missing. If more than half of the rows match, the bitmaps of the other
-        keys are decoded, and the result is complemented. The complement is right because every row has exactly one key.
+        `node` is the predicate, over the column `column`. None stands for all rows, in the result and in `within`. All
+        rows of files that the index does not cover are included. Rows outside `within` may be missing. If more than
+        half of the rows match, the bitmaps of the other keys are decoded, and the result is complemented. The
+        complement is right because every row has exactly one key.
         """
         if column not in self.unit.parts:
             return None
@@ -380,9 +386,10 @@ class _Evaluation:
         return bits if not len(whole) else bits | selection.everything_in(self.layout, whole)
 
     def _matching(self, column: str, node: Predicate, negated: bool = False) -> list[_Hits]:
-        """Return the index rows whose key matches `node` or, if `negated`, all other index rows.
+        """Return the index rows whose key matches `node`.
 
-        `node` is a predicate over the column. The result is empty if the index is damaged.
+        If `negated`, return all other index rows instead. `node` is a predicate over the column. The result is empty if
+        the index is damaged.
         """
         where = (column, node, negated)
         if where not in self.hits:

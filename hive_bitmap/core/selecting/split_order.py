@@ -41,7 +41,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class WholePiece:
-    """One split of a file whose splits are all read, because the file is read whole.
+    """One split of a file that is read whole.
 
     `whole` is the position of the file in `LookupResults.whole_files`.
     """
@@ -53,8 +53,8 @@ class WholePiece:
 def splits(number: int, size: int, most: int) -> list[Split]:
     """Return the splits of a file, of `most` bytes each.
 
-    The last split may be smaller. If `most` is 0, the whole file is a single split. `number` is the number of the file
-    in listing order, and `size` its size in bytes.
+    The last split may be smaller. If `most` is 0, the whole file is a single split. `number` is the position of the
+    file in listing order, and `size` its size in bytes.
 
     >>> [(split.start, split.end) for split in splits(0, 25, 10)]
     [(0, 10), (10, 20), (20, 25)]
@@ -107,7 +107,7 @@ def _numbers(results: LookupResults) -> Mapping[tuple[int, str], int]:
 def block_starts(lookup: Lookup, file: int, blocks: int) -> Longs | None:
     """Return where each block of a file starts, in bytes.
 
-    `file` is the number of the file in the lookup, and `blocks` is the number of its blocks. Return None if the index
+    `file` is the position of the file in the lookup, and `blocks` is the number of its blocks. Return None if the index
     does not have a position for each block, or if the positions do not ascend.
     """
     starts = lookup.starts(file)

@@ -1,4 +1,4 @@
-"""Compare the listed files of a table with the records of its indexes, in arrays."""
+"""Compare a table's listed files with the records of its indexes."""
 
 from __future__ import annotations
 
@@ -80,24 +80,30 @@ class FileRecords:
     def indexed(self) -> Flags:
         """Whether the index has rows of the file, valid or not.
 
-        The rows may describe an earlier state of the file. They may also date from before a change of the table's
+        The rows may describe an earlier state of the file. The rows may also date from before a change of the table's
         columns that has changed how the file is read.
         """
         return np.append(self.covered.shard_of >= 0, False)[self.row]
 
     @cached_property
     def stale(self) -> Flags:
-        """Whether the file, or the way of reading the file, has changed since it was indexed."""
+        """Whether the file, or the way to read it, has changed since the build."""
         return self.indexed & ~self.fresh
 
     @cached_property
     def shard(self) -> Longs:
-        """The row of each file's shard in `covered.shards`; -1 for a file that is not fresh."""
+        """The position in `covered.shards` of each file's shard.
+
+        The position is -1 for a file that is not fresh.
+        """
         return np.where(self.fresh, np.append(self.covered.shard_of, -1)[self.row], -1)
 
     @cached_property
     def shared(self) -> Flags:
-        """Whether the index has the path of the file more than once, because partitions share a folder."""
+        """Whether the index has the path of the file more than once.
+
+        Partitions that share a folder have the same paths.
+        """
         paths = self.covered.path_numbers
         counts = np.bincount(paths, minlength=1)
         return np.append(counts[paths] > 1, False)[self.row]
@@ -159,7 +165,10 @@ class TableFiles:
 
     @property
     def rows(self) -> int | None:
-        """The number of rows of all files; None if no index describes the current state of all files."""
+        """The number of rows of all files.
+
+        The number is None if no index describes the current state of all files.
+        """
         described = next((records for records in self.records.values() if records.fresh.all()), None)
         if described is None:
             return None

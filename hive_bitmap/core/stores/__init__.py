@@ -165,7 +165,9 @@ def _if_exists(read: Callable[[str], T], path: str) -> T | None:
 
 
 def _common_folder(folders: Sequence[str]) -> str:
-    """Return the innermost common parent of folders; "" if they are not in one store.
+    """Return the innermost common parent of folders.
+
+    Return "" if the folders are not in one store.
 
     >>> _common_folder(["s3a://b/t/day=1", "s3a://b/t/day=2"]), _common_folder(["s3a://b/t", "s3a://c/t"])
     ('s3a://b/t', '')
@@ -272,9 +274,9 @@ def make_new_folder(path: str, access: Access | None = None) -> None:
 
 
 def is_link(path: str) -> bool:
-    """Return whether a path is a link, which may lead to files of other users.
+    """Return whether a path is a link.
 
-    Only the last part of the path is looked at. Remote stores have no links.
+    A link may lead to files of other users. Only the last part of the path is looked at. Remote stores have no links.
     """
     return is_local(path) and os.path.islink(local_path(path))
 
@@ -363,7 +365,7 @@ def access_of(files: Sequence[str], folder: str) -> Access | None:
 
 
 def set_access(path: str, access: Access | None) -> None:
-    """Set the access of a file, as far as this user may grant the access.
+    """Set the access of a file, as far as this user may.
 
     The access None changes nothing.
     """
@@ -387,16 +389,19 @@ def _is_same_store(first: str, second: str) -> bool:
 
 
 def status_and_crc(path: str) -> tuple[FileStatus, int]:
-    """Return the status of a file and the CRC-32 of its last min(size, 65536) bytes.
+    """Return the status of a file and the CRC-32 of its tail.
 
-    Both take one request if the store allows this. Raises FileNotFoundError.
+    The tail has min(size, 65536) bytes. If the store allows this, one request gets both. Raises FileNotFoundError.
     """
     status, tail = _store(path).status_and_tail(path)
     return status, zlib.crc32(tail[-TAIL_BYTES:])
 
 
 def parallel(path: str) -> int:
-    """Return how many requests to the store of a path may be in flight; 1 for local files."""
+    """Return how many requests to a path's store may be in flight.
+
+    The result is 1 for local files.
+    """
     return 1 if is_local(path) else current().number("parallel")
 
 

@@ -36,7 +36,9 @@ class Access:
 
     @property
     def readers(self) -> tuple[Any, ...]:
-        """A value that is equal for files or folders with the same readers, apart from their owners.
+        """A value that is equal for files or folders with the same readers.
+
+        The owners of the files or folders may differ.
 
         >>> Access(0o644, 1).readers == Access(0o664, 2).readers, Access(0o640, 1).readers == Access(0o640, 2).readers
         (True, False)
@@ -46,7 +48,10 @@ class Access:
 
     @property
     def of_file(self) -> Access:
-        """This access for a file: nobody may execute the file, and its owner may read and write it."""
+        """This access, for a file.
+
+        Nobody may execute the file, and its owner may read and write it.
+        """
         return Access(self.mode & 0o666 | OWNER, self.group, self.acl)
 
     @property
@@ -74,7 +79,7 @@ class Access:
         return reduce(Access._inside, above, self)
 
     def written_like(self, others: Iterable[Access]) -> Access:
-        """Return this access, but writable only for users who may write according to all `others`.
+        """Return this access, writable only for users who may write in all `others`.
 
         >>> Access(0o777, 1).written_like([Access(0o755, 1)]).mode == 0o755
         True

@@ -1,6 +1,7 @@
-"""Open buckets and containers of Amazon S3 and compatible stores, Google Cloud Storage and Azure Storage.
+"""Open buckets and containers of S3, Google Cloud Storage and Azure Storage.
 
-The settings of their Hadoop connectors configure them, such as `fs.s3a.*` and `fs.s3a.bucket.BUCKET.*` for S3.
+Stores that are compatible with Amazon S3 can be opened, too. The settings of Hadoop's connectors configure the stores,
+such as `fs.s3a.*` and `fs.s3a.bucket.BUCKET.*` for S3.
 """
 
 from __future__ import annotations

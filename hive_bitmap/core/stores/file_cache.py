@@ -1,7 +1,8 @@
-"""Cache remote files that never change, such as shards, in memory and on the local disk.
+"""Cache remote files that never change, in memory and on the local disk.
 
-Files are read in blocks of BLOCK bytes, so that a small shard takes a single request, and so do adjacent parts of a
-large shard. Blocks are cached in memory, and on disk if a folder is set (`hive_bitmap.stores.cache_folder`).
+Shards are such files. Files are read in blocks of BLOCK bytes, so that a small shard takes a single request, and so do
+adjacent parts of a large shard. Blocks are cached in memory, and on disk if a folder is set
+(`hive_bitmap.stores.cache_folder`).
 
 The cache on disk survives the process, and the processes of one user may share it. Entries are in a subfolder that only
 this user can write. If another user owns or can write the subfolder, the cache is not used. An entry is a file; its
@@ -65,7 +66,7 @@ def get(options: Options, key: str) -> bytes | None:
 
 
 def put(options: Options, key: str, content: bytes) -> None:
-    """Add an entry on disk, and shrink the cache if it is larger than `cache_size`."""
+    """Add an entry on disk, and shrink the cache to `cache_size`."""
     bound = options.number("cache_size") << 20
     if not options.cache_folder or len(content) > bound // 4:
         return
@@ -85,7 +86,7 @@ def folder_in(cache_folder: str) -> str:
 
 
 def shrink(options: Options, bound: int) -> None:
-    """Remove the least recently used entries until the remaining entries take at most `bound` bytes."""
+    """Remove the least recently used entries, down to `bound` bytes."""
     with _entries(options.cache_folder) as folder:
         _shrink(folder, bound)
 
@@ -113,7 +114,7 @@ def _entries(cache_folder: str) -> Iterator[int]:
 def _read(folder: int, name: str) -> bytes:
     """Return the content of the file `name` in a folder.
 
-    Return b"" if it is not a regular file. `folder` is the file descriptor of the folder.
+    Return b"" if `name` is not a regular file. `folder` is the file descriptor of the folder.
     """
     opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     with os.fdopen(opened, "rb") as file:
@@ -176,10 +177,10 @@ def _name(key: str) -> str:
 
 
 def _is_check_due(folder: str, size: int, bound: int) -> bool:
-    """Return whether to check the size of the folder before an entry of `size` bytes is added.
+    """Return whether to check the size of the folder before adding an entry.
 
-    The size is checked for the first entry that this process adds, and again whenever a tenth of `bound` has been
-    written.
+    `size` is the size of the entry in bytes. The size of the folder is checked for the first entry that this process
+    adds, and again whenever a tenth of `bound` has been written.
     """
     with _lock:
         written = _written.get(folder)

@@ -49,9 +49,9 @@ _BOUNDS = {"dfs.client.failover.sleep.base.millis": "200", "dfs.client.failover.
 
 
 def open_cluster(options: Options, scheme: str, authority: str) -> Hdfs:
-    """Open a name node or name service; the one in fs.defaultFS if `authority` is "".
+    """Open a name node or name service.
 
-    Raises StoreError.
+    If `authority` is "", the setting fs.defaultFS names it. Raises StoreError.
     """
     try:
         from hdfs_native import Client
@@ -132,7 +132,10 @@ class Hdfs:
         return _Writer(self, path, sink)
 
     def make_folder(self, path: str) -> None:
-        """Make a folder with the mode of its parent, so that folders in a private folder are private."""
+        """Make a folder with the mode of its parent.
+
+        So folders in a private folder are private.
+        """
         self._make(path, self._mode(parent(path)))
 
     def make_new_folder(self, path: str, access: Access | None) -> None:
@@ -223,9 +226,10 @@ class Hdfs:
         return self._request(requests.STATUS, path, request)
 
     def _mode_below(self, folder: str) -> int:
-        """Return the mode for a new folder in `folder`: the mode of the nearest existing parent.
+        """Return the mode for a new folder in `folder`.
 
-        If this parent is sticky, only the owner may write in the new folder.
+        It is the mode of the nearest existing parent. If this parent is sticky, only the owner may write in the new
+        folder.
         """
         while _inner(f"{folder}/") != "/":
             try:
@@ -288,7 +292,10 @@ class _Writer(AbortableWriter):
 
 
 def is_transient(error: Exception) -> bool:
-    """Return whether an error may be transient, because a node is starting, failing over, or unreachable."""
+    """Return whether an error may be transient.
+
+    A node may be starting, failing over, or unreachable.
+    """
     text = str(error).lower()
     return not isinstance(error, FileNotFoundError) and any(part in text for part in _TRANSIENT)
 

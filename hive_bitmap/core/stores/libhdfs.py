@@ -31,7 +31,10 @@ ADVICE = "libhdfs needs a JDK, ARROW_LIBHDFS_DIR, and CLASSPATH with Hadoop's ja
 
 
 def open_cluster(options: Options, scheme: str, authority: str) -> LibHdfs:
-    """Open a name node or name service; that of Hadoop's configuration on CLASSPATH if `authority` is ""."""
+    """Open a name node or name service.
+
+    If `authority` is "", Hadoop's configuration on CLASSPATH names it.
+    """
     with _request(requests.OTHER, f"{scheme}://{authority}/"):
         return LibHdfs(pafs.HadoopFileSystem.from_uri(f"{scheme}://{authority or 'default'}"))
 
@@ -127,7 +130,10 @@ class LibHdfs:
 
 @contextmanager
 def _request(kind: str, path: str) -> Iterator[None]:
-    """Count a request of this kind, and raise StoreError for OSErrors in the `with` block."""
+    """Count a request, and raise StoreError for OSErrors in the `with` block.
+
+    `kind` is the kind of the request.
+    """
     requests.count(kind)
     try:
         yield

@@ -130,9 +130,9 @@ class Local:
                 raise
 
     def copy(self, source: str, target: str) -> bool:
-        """Make `target` a hard link to `source`, or a copy where hard links are unsupported.
+        """Make `target` a hard link to `source`, or a copy of `source`.
 
-        Return True: the local file system can always do this.
+        A copy is made where hard links are unsupported. Return True: the local file system can always do this.
         """
         try:
             os.link(local_path(source), local_path(target))
@@ -164,10 +164,11 @@ class Local:
 
 
 def _created(path: str) -> int:
-    """Create a file that only this user may read, and return its file descriptor for writing.
+    """Create a file that only this user may read.
 
-    An existing file is replaced. Other users may be able to write in the folder, and put links there. So neither the
-    file nor its folder may be a link, and later steps use the opened folder, not its name.
+    Return the file descriptor, for writing. A file that exists is replaced. Other users may be able to write in the
+    folder, and put links into it. So neither the file nor its folder may be a link, and later steps use the opened
+    folder, not its name.
     """
     folder = os.open(local_path(parent(path)), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -181,9 +182,10 @@ def _created(path: str) -> int:
 
 
 def _set_access(opened: int, access: Access) -> None:
-    """Set group, access control lists (of Linux) and mode of an opened file or folder.
+    """Set group, access control lists and mode of an opened file or folder.
 
-    The order of the steps ensures that nobody can read the file before all of them are done.
+    Only Linux has access control lists. The order of the steps ensures that nobody can read the file before all of them
+    are done.
     """
     status = os.fstat(opened)
     os.chmod(opened, stat.S_IMODE(status.st_mode) & stat.S_IRWXU)
@@ -258,7 +260,10 @@ def _status(path: str, info: os.stat_result) -> FileStatus:
 
 
 def _is(kind: Callable[[], bool]) -> bool:
-    """Return the result of `kind`, which is `is_dir` or `is_file` of a `DirEntry`; False for a circular link."""
+    """Return the result of `kind`, `is_dir` or `is_file` of a `DirEntry`.
+
+    Return False for a circular link.
+    """
     try:
         return kind()
     except OSError as e:

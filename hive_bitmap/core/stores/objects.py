@@ -265,7 +265,10 @@ class _BeyondEnd(Exception):
 
 
 class _Upload(AbortableWriter):
-    """A file for writing, whose content is buffered and uploaded when the file is closed."""
+    """A file for writing, which is uploaded when it is closed.
+
+    The content is buffered.
+    """
 
     def __init__(self, put: Callable[[Any, int], None]) -> None:
         self._put, self._content = put, tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115

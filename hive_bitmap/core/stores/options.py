@@ -66,7 +66,10 @@ class Options:
         return self._values.get(PREFIX + name, "").strip() or self._values.get(name, "").strip() or default
 
     def flag(self, name: str, default: bool) -> bool:
-        """Return a boolean setting of Hadoop; `default` if the setting is missing or not a boolean."""
+        """Return a boolean setting of Hadoop.
+
+        Return `default` if the setting is missing or not a boolean.
+        """
         return flag(self.get(name), default)
 
     def number(self, name: str) -> int:
@@ -78,7 +81,10 @@ class Options:
 
     @property
     def cache_folder(self) -> str:
-        """The local folder in which index files are cached; "" if index files are not cached on disk."""
+        """The local folder in which index files are cached.
+
+        The folder is "" if index files are not cached on disk.
+        """
         return self._values.get(PREFIX + CACHE_FOLDER, "").strip()
 
     @property
@@ -158,9 +164,10 @@ def use(source: Source) -> None:
 
 
 def current() -> Options:
-    """Return the options of this context, or else of the latest source in this process.
+    """Return the options of this context or of the latest source.
 
-    Without a source, the options have no settings.
+    The latest source of this process is used if the context has no source. Without any source, the options have no
+    settings.
     """
     _latest.needed = True
     return (_source.get() or _latest.source)()

@@ -52,7 +52,10 @@ def is_local(path: str) -> bool:
 
 
 def local_path(path: str) -> str:
-    """Convert a local Hadoop path to a path of the operating system: `file:/w/a b` to `/w/a b`."""
+    """Convert a local Hadoop path to a path of the operating system.
+
+    For example, `file:/w/a b` becomes `/w/a b`.
+    """
     return parts(path).path
 
 

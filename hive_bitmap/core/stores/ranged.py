@@ -58,7 +58,7 @@ class Ranged(io.RawIOBase):
         return len(content)
 
     def read_at(self, size: int, start: int) -> bytes:
-        """Read `size` bytes from the position `start`, or fewer at the end of the file."""
+        """Read `size` bytes from `start`, or fewer at the end of the file."""
         end, parts = min(start + size, self._size), []
         with self._lock:
             while start < end:
@@ -72,7 +72,10 @@ class Ranged(io.RawIOBase):
         super().close()
 
     def _buffered(self, start: int) -> bytes:
-        """Return the buffered bytes that begin at `start`; b"" if the byte at `start` is not buffered."""
+        """Return the buffered bytes that begin at `start`.
+
+        Return b"" if the byte at `start` is not buffered.
+        """
         tail_start = self._size - len(self._tail)
         if start >= tail_start:
             return self._tail[start - tail_start :]

@@ -1,4 +1,4 @@
-"""Count the requests of this process to remote stores, retry them, and convert their errors.
+"""Count and retry requests to remote stores, and convert their errors.
 
 Requests are counted by kind, and so are the bytes read and written. A request that is retried, by this package or by a
 client library, is counted once. Transient errors are retried. Converted errors have one line and no secrets.
@@ -121,7 +121,7 @@ class Measured:
 def measured() -> Iterator[Measured]:
     """Count the requests inside the `with` block.
 
-    Requests that other threads make meanwhile are included.
+    Requests that other threads make at the same time are included.
     """
     before, result = so_far(), Measured()
     try:
@@ -133,7 +133,8 @@ def measured() -> Iterator[Measured]:
 def summary(error: BaseException) -> str:
     """Return a store's error as one line.
 
-    The line has the code and the message of the error. Without a code, it is the first line of the error.
+    The line has the code and the message of the error. If the error has no code, the result is the first line of the
+    error.
 
     >>> summary(ValueError("403 Forbidden: <Error><Code>AccessDenied</Code><Message>No.</Message></Error> trace"))
     'AccessDenied: No.'
@@ -176,8 +177,8 @@ def not_installed(scheme: str, package: str, extra: str) -> StoreError:
 def retried(request: Callable[[], T], is_transient: Callable[[Exception], bool], attempts: int) -> T:
     """Call `request`, retry it after transient errors, and return its result.
 
-    It is called at most `attempts` times. `is_transient` returns whether an error is transient. Raises the first error
-    that is not transient. If all attempts fail with transient errors, raises the last error.
+    `request` is called at most `attempts` times. `is_transient` returns whether an error is transient. Raises the first
+    error that is not transient. If all attempts fail with transient errors, raises the last error.
     """
     for attempt in range(attempts - 1):
         try:

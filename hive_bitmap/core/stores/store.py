@@ -99,7 +99,10 @@ class Store(Protocol):
         """
 
     def read_range(self, path: str, start: int, size: int) -> bytes:
-        """Return `size` bytes of a file from the position `start`; the file must have these bytes."""
+        """Return `size` bytes of a file from the position `start`.
+
+        The file must have these bytes.
+        """
 
     def open_output(self, path: str, *, private: bool = False) -> pa.NativeFile | IO[bytes]:
         """Open a file for writing; an existing file is replaced.
@@ -132,7 +135,10 @@ class Store(Protocol):
         """
 
     def replace_file(self, path: str, content: bytes) -> None:
-        """Write a small file, completely or not at all; an existing file or link is replaced."""
+        """Write a small file, completely or not at all.
+
+        An existing file or link is replaced.
+        """
 
     def delete_files(self, folder: str, names: Sequence[str], root: str) -> None:
         """Delete the files with these names in a folder.
@@ -144,7 +150,7 @@ class Store(Protocol):
     def remove_folder(self, path: str, root: str) -> None:
         """Remove a folder if it is empty and this user may do so.
 
-        Links are treated as in `delete_files`.
+        If a folder below `root` has become a link, the link is not followed.
         """
 
     def copy(self, source: str, target: str) -> bool:
