@@ -174,7 +174,7 @@ class Cache(Generic[K, V]):
         self._budget.remove(self._kind, (self._number, key))
 
     def clear(self) -> None:
-        """Remove all entries of this kind, including those of other caches of the kind."""
+        """Remove all entries of this kind, even entries of other caches of the kind."""
         self._budget.clear(self._kind)
 
 

@@ -78,7 +78,7 @@ class Table:
     def keyed_columns(self) -> tuple[Column, ...]:
         """The columns by which rows can be counted.
 
-        They are `columns`, and the columns of the `computed` keys.
+        The result has the `columns`, and the columns of the `computed` keys.
         """
         return (*self.columns, *(expression.key for expression in self.computed))
 

@@ -138,7 +138,7 @@ def _merged(
 ) -> CountCost:
     """Compare merging the sorted keys with counting by Spark.
 
-    The arguments are as in `count_cost`; one index has all `keys`. Spark's price includes grouping by many
+    One index has all `keys`. The arguments have the meaning of `count_cost`. Spark's price includes grouping by many
     keys. If it does not matter which groups are returned (`top.is_any`), reading ends early. The price is then that of
     one row group of a shard, and of the index rows among which `top.rows` groups are probably found.
     """
@@ -166,9 +166,10 @@ def _summed(
 ) -> CountCost:
     """Compare adding up partial aggregates with aggregating the rows by Spark.
 
-    `measures` is the number of aggregated columns; the other arguments are as in `count_cost`. One index has the keys
-    and the aggregates. A row group of this index is skipped if the predicate tests a single column of the index, and
-    the row group has no matching key. If the predicate tests columns of other indexes, these are looked up, too.
+    `measures` is the number of aggregated columns, and `keys` are the grouping columns. `cores` tasks run at once, and
+    Spark waits `waits` seconds for the store of the files. One index has the keys and the aggregates. A row group of
+    this index is skipped if the predicate tests a single column of the index, and the row group has no matching key. If
+    the predicate tests columns of other indexes, these are looked up, too.
     """
     seconds, columns = 0.0, set(keys) - {ANY_KEY}
     for lookup in lookups:

@@ -140,7 +140,7 @@ def _sums(
 ) -> pa.Table:
     """Add up the aggregates of the matching rows of a lookup, by key.
 
-    The arguments are as in `add_up`. Raises _UnknownValues, and the errors of `add_up`.
+    The arguments have the meaning of `add_up`. Raises _UnknownValues, and the errors of `add_up`.
     """
     unit, predicate = lookup.unit, lookup.predicate
     grouping = [] if groups is None else [pa.field(GROUP, pa.int64())]

@@ -1,6 +1,6 @@
 """Compute the aggregates of a block again, for `verify`.
 
-Sums are always computed in 256 bits here; a build (`index.aggregate_columns`) uses 256 bits only for large values.
+This module always computes sums in 256 bits; a build (`index.aggregate_columns`) uses 256 bits only for large values.
 """
 
 from __future__ import annotations

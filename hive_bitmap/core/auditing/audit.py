@@ -2,8 +2,8 @@
 
 Each block of each unchanged file is compared. A shard is sorted by key, so the index rows of a block are scattered over
 the whole shard. A first pass over the shard finds the block of each index row, and how many bytes the index rows of
-each block take. Each further pass over the shard collects about PASS_BYTES of index rows, those of some consecutive
-blocks. So memory is bounded, and most shards are read only twice. For an AGGREGATE index, the aggregates of whole files
+each block take. Each further pass over the shard collects the index rows of some consecutive blocks, about PASS_BYTES
+in all. So memory is bounded, and most shards are read only twice. For an AGGREGATE index, the aggregates of whole files
 are compared after the blocks, in passes of the same size.
 """
 

@@ -60,7 +60,8 @@ class Encoding(Protocol):
     def to_cached(self, columns: Sequence[pa.Array]) -> CachedBitmaps:
         """Return the bitmaps in the form that is cached between queries.
 
-        The cached bitmaps have the numbers 0 to m-1. Whether a bitmap fits its block is checked at each use, not here.
+        The cached bitmaps have the numbers 0 to m-1. Whether a bitmap fits its block is checked at each use, not by
+        this method.
         """
 
     def cardinalities(self, columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:

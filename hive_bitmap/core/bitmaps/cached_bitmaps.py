@@ -88,7 +88,8 @@ class PlainBitmaps:
     def require_fit(self, which: Longs, rows: Longs) -> Longs:
         """Return the size in bytes of each requested bitmap.
 
-        `which` and `rows` are as in `CachedBitmaps`. Raises CorruptBitmap for a bitmap that does not fit its block.
+        `which` has the numbers of the requested bitmaps, and `rows` the number of rows of each bitmap's block. Raises
+        CorruptBitmap for a bitmap that does not fit its block.
         """
         nbytes, ends = byte_lengths(rows), self.offsets[which + 1]
         require(ends - self.offsets[which] == nbytes, "its bytes are not ceil(rows / 8)")
@@ -176,8 +177,9 @@ class SparseBitmaps:
 class _PlacedBytes:
     """The non-zero bytes of chosen bitmaps, with their positions in a selection.
 
-    The entries are as in `SparseBitmaps`, bitmap by bitmap: `value` has the bytes, and `at` has their positions in the
-    selection. `apart` divides the entries into ranges, each without repeated positions.
+    The entries are in the order of the bitmaps. As in `SparseBitmaps`, an entry is a byte or a run of bytes 0xFF.
+    `value` has the bytes, and `at` has the positions of the entries in the selection. `apart` divides the entries into
+    ranges, each without repeated positions.
     """
 
     at: Longs

@@ -106,7 +106,8 @@ def to_cached(columns: Sequence[pa.Array]) -> CachedBitmaps:
 def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Count the set bits of each of m stored bitmaps.
 
-    `columns` and `rows` are as in `decode_into`. Raises CorruptBitmap as `decode_into` does.
+    `columns` has only the column `_bitmaps`, and `rows` the number of rows of each bitmap's block. Raises CorruptBitmap
+    as `decode_into` does.
     """
     stored = _read(columns, rows)
     bits = np.bitwise_count(stored.numbers.view(np.uint64)[spans(stored.marker + 1, stored.literals)])
@@ -165,8 +166,8 @@ def _count_literals(out: NDArray[np.int64], offsets: NDArray[np.int64], markers:
 def _read(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> _StoredWords:
     """Return the markers of stored bitmaps, checked against their blocks.
 
-    `columns` and `rows` are as in `decode_into`. Raises CorruptBitmap for a bitmap that violates the format or has a
-    row beyond the end of its block.
+    `columns` has only the column `_bitmaps`, and `rows` the number of rows of each bitmap's block. Raises CorruptBitmap
+    for a bitmap that violates the format or has a row beyond the end of its block.
     """
     numbers, offsets = list_values(columns[0])
     begin, end = offsets[:-1], offsets[1:] - 1

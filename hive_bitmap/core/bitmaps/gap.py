@@ -106,7 +106,8 @@ def to_cached(columns: Sequence[pa.Array]) -> CachedBitmaps:
 def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Count the set bits of each of m stored bitmaps.
 
-    `columns` and `rows` are as in `decode_into`. Raises CorruptBitmap as `decode_into` does.
+    `columns` has the columns `_bitmaps` and `_gap_lengths`, and `rows` the number of rows of each bitmap's block.
+    Raises CorruptBitmap as `decode_into` does.
     """
     stored = _stored(columns)
     marks = _checked_marks(stored)

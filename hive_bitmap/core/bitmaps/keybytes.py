@@ -104,9 +104,10 @@ def join_full(
 
 
 def _by_matrix(codes: NDArray[Any], keys: int) -> tuple[NDArray[np.int64], KeyBytes]:
-    """Return the result of `key_bytes`, computed from a matrix of all bytes of all keys.
+    """Return the result of `key_bytes`, computed from a matrix of all bytes.
 
-    All codes are less than `keys`. Each code is compared with each number below `keys`.
+    The matrix has all bytes of the bitmaps of all keys. All codes are less than `keys`. Each code is compared with each
+    number below `keys`.
     """
     nbytes = (len(codes) + 7) // 8
     matrix = np.empty((keys, nbytes), np.uint8)

@@ -63,7 +63,8 @@ def to_cached(columns: Sequence[pa.Array]) -> PlainBitmaps:
 def cardinalities(columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Count the set bits of each of m stored bitmaps.
 
-    `columns` and `rows` are as in `decode_into`. Raises CorruptBitmap for a bitmap that does not fit its block.
+    `columns` has only the column `_bitmaps`, and `rows` the number of rows of each bitmap's block. Raises CorruptBitmap
+    for a bitmap that does not fit its block.
     """
     bitmaps = to_cached(columns)
     bitmaps.require_fit(np.arange(len(rows)), rows)

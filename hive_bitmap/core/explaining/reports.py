@@ -47,7 +47,8 @@ def figure(
 ) -> Field:
     """Return a field for a number.
 
-    The default heading is the name of the field. `show` and `of` are as in `Field`.
+    The default heading is the name of the field. `show` formats the number. `of` is a function from the report to the
+    number, or the name of an attribute.
     """
     return Field(name, heading or name, show, right=True, of=of)
 

@@ -109,8 +109,8 @@ class Format(Protocol):
         """Read everything in the footer that queries will read later.
 
         `schema` has the columns of the table. A damaged footer may end the process that reads it with C++ libraries, so
-        a build task reads it before any other process does. Only the parts for nested columns are not read here, but by
-        `nested_marks`. Raises Undecodable.
+        a build task reads it before any other process does. Only the parts for nested columns are read by
+        `nested_marks` instead. Raises Undecodable.
         """
 
     def bytes_at_once(self, path: str, columns: Sequence[KeyColumn]) -> int:

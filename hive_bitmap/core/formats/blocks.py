@@ -159,9 +159,9 @@ def blocks(layout: Layout, path: str) -> Blocks:
 def row_offsets(layout: Layout, path: str, offset: int, length: int, rows: Longs | None) -> Longs:
     """Return the offsets of the units that hold these rows of a block.
 
-    `layout` finds the units. `offset` and `length` are those of the block. `rows` are row numbers, 0-based inside the
-    block and ascending; None stands for all rows. The result is ascending. A reader that reads every split with one of
-    these offsets reads all of the rows. Raises FileNotFoundError or Undecodable.
+    `layout` finds the units. `offset` and `length` are the offset and the length of the block. `rows` are row numbers,
+    0-based inside the block and ascending; None stands for all rows. The result is ascending. A reader that reads every
+    split with one of these offsets reads all of the rows. Raises FileNotFoundError or Undecodable.
     """
     with stores.open_input(path) as source:
         chosen = [np.zeros(0, np.int64)]

@@ -52,7 +52,7 @@ class EngineFormat:
         return blocks.blocks(self.layout, handle.path)
 
     def names(self, handle: EngineHandle) -> list[str]:
-        """Return no names, because the columns of the file are not known here."""
+        """Return no names, because only Spark knows the columns of the file."""
         return []
 
     def by_name(self, handle: EngineHandle) -> bool:

@@ -86,9 +86,9 @@ def by_name(handle: OrcHandle) -> bool:
     """Return whether Spark reads the same keys after other columns of the table change.
 
     If the file names its columns, Spark finds the keys even if the columns of the table are moved. But Spark compares
-    the timestamp types of the file with those of the table by position, also inside nested types. Spark fails if only
-    one of two compared types has a time zone (`checkTimestampCompatibility` of OrcUtils). So the result is True only if
-    the file names its columns, and no column of the file has a timestamp in its type.
+    the timestamp types of the file with the timestamp types of the table by position, also inside nested types. Spark
+    fails if only one of two compared types has a time zone (`checkTimestampCompatibility` of OrcUtils). So the result
+    is True only if the file names its columns, and no column of the file has a timestamp in its type.
     """
     return bool(names(handle)) and all(column.base in _WITHOUT_TIMESTAMPS for column in handle.columns)
 

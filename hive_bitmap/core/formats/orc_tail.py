@@ -2,7 +2,7 @@
 
 The checks find encryption, unknown versions, and statistics that end the process of a C++ reader. Arrow does not show
 that a file is encrypted: for an encrypted column, Arrow reads masked values, which are stored beside the encrypted
-values. So the bytes are checked here, before anything else opens the file. A file is encrypted if its footer describes
+values. So this module checks the bytes before anything else opens the file. A file is encrypted if its footer describes
 encryption, as for other readers of ORC.
 
 `stripe_statistics` reads the statistics of the stripes. The functions that parse Protocol Buffers and decompress

@@ -3,7 +3,7 @@
 Only one layout of arrays and maps is read: the layout with the names that the format's specification prescribes (or the
 name `item`, which Arrow wrote). Older writers used other layouts, and each reader has its own rules for them:
 https://github.com/apache/parquet-format/blob/apache-parquet-format-2.10.0/LogicalTypes.md#nested-types. The layout is
-checked in the footer: the path and the levels of each leaf must be those that follow from Arrow's view of the schema.
+checked in the footer: the path and the levels of each leaf must follow from Arrow's view of the schema.
 
 A leaf must have exactly its type in the table: leaves are not widened. Fields of structs are found by name, ignoring
 case.

@@ -238,9 +238,9 @@ def rehearse(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> None:
 def _is_safe_for_duckdb(handle: ParquetHandle) -> bool:
     """Return whether DuckDB reads the columns of this file unchanged.
 
-    The file must be local. DuckDB expands a path with characters of a glob pattern. It renames columns whose names
-    differ only in case, and has a column of row numbers whose name must not be taken. It converts the columns of a
-    GeoParquet file to its geometry type. The result is false in all these cases.
+    The file must be local. DuckDB expands a path with characters of a glob pattern. DuckDB also renames columns whose
+    names differ only in case, and has a column of row numbers whose name must not be taken. DuckDB converts the columns
+    of a GeoParquet file to its geometry type. The result is false in all these cases.
     """
     return (
         is_local(handle.path)
@@ -286,9 +286,9 @@ def _of_blocks(numbers: Rows, first: Rows) -> list[BlockRows]:
 class _BatchSize:
     """The number of rows of a file to read at once.
 
-    The number is small at first, because values of a few bytes in the file may take megabytes in memory. It grows as
-    long as the measured sizes allow. It is cached, so the next query begins with the number that the last query
-    reached.
+    The number is small at first, because values of a few bytes in the file may take megabytes in memory. The number
+    grows as long as the measured sizes allow. The number is cached, so the next query begins with the number that the
+    last query reached.
     """
 
     def __init__(self, largest: int) -> None:

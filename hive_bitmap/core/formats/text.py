@@ -48,8 +48,8 @@ def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Un
 def _line_ends(data: np.ndarray[tuple[int], np.dtype[np.uint8]], count: int) -> Longs:
     """Return the positions after the line ends in the first `count` bytes.
 
-    The positions are ascending. `data` has one byte more than `count`, unless the file ends there, because a \\n after
-    a \\r in the last of the `count` bytes belongs to the same line end.
+    The positions are ascending. `data` has one byte more than `count`, unless the file ends after `count` bytes,
+    because a \\n after a \\r in the last of the `count` bytes belongs to the same line end.
     """
     head = data[:count]
     ends = head == _NEW_LINE

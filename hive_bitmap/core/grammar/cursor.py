@@ -52,7 +52,7 @@ class Cursor(Tokens):
     def end(self, *expected: str) -> None:
         """Require the end of the statement.
 
-        `expected` are the clauses that could follow here, which the error names.
+        `expected` are the clauses that could follow, which the error names.
         """
         if self.token.kind != "end":
             raise self.mismatch(*expected, "the end")

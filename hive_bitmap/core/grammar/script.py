@@ -41,7 +41,7 @@ class Part:
     def in_place(self) -> str:
         """The text, padded with newlines and spaces to its position in the script.
 
-        If this text is parsed, the line and column of an error are those in the script.
+        If this text is parsed, an error has the line and column in the script.
         """
         return "\n" * (self.line - 1) + " " * (self.column - 1) + self.text
 

@@ -89,10 +89,10 @@ class Definition:
     writes, by the applications that see the writes. Each application refreshes the index at most once in
     `refresh_interval`, a length of time.
 
-    `source` is `delta` or `iceberg` if a log of this kind lists the files of the base table. It is empty if the folders
-    of the table list the files. `partitioned_by` are the partition columns that the base table had when the table was
-    indexed. `keep_removed` is a length of time: index rows of files that were removed from a lake table are kept for
-    this long, for queries of older versions of the table. If `keep_removed` is empty, these rows are not kept.
+    `source` is `delta` or `iceberg` if a log of this kind lists the files of the base table. `source` is empty if the
+    folders of the table list the files. `partitioned_by` are the partition columns that the base table had when the
+    table was indexed. `keep_removed` is a length of time: index rows of files that were removed from a lake table are
+    kept for this long, for queries of older versions of the table. If `keep_removed` is empty, these rows are not kept.
     """
 
     name: str
@@ -151,7 +151,7 @@ class Definition:
     def source_columns(self) -> tuple[Column, ...]:
         """The columns of the base table that the keys need.
 
-        These are the keys that are columns, and the columns that the expressions use.
+        The result has the keys that are columns, and the columns that the expressions use.
         """
         computed = (column for expression in self.expressions for column in expression.columns)
         return tuple(dict.fromkeys((*self.plain_columns, *computed)))
@@ -733,7 +733,7 @@ def stored_columns(definition: Definition) -> list[Column]:
 def value_columns(definition: Definition) -> list[Column]:
     """Return the columns that store the partition of a base file.
 
-    They are columns of the index table. Timestamps are stored as text, because the value of a timestamp depends on the
+    The columns are in the index table. Timestamps are stored as text, because the value of a timestamp depends on the
     time zone of the reader.
     """
     as_text = ("timestamp", "timestamp_ntz")

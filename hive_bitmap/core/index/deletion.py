@@ -64,10 +64,10 @@ def delete_staging(folder: str, root: str) -> None:
 def delete_abandoned(folder: str, root: str, shards: Collection[str]) -> None:
     """Delete the shards that failed or repeated tasks have written.
 
-    `folder` is an unpublished generation, and `shards` has the names of the shards to keep. Of the other shards, those
-    of the generation's own build are deleted, with their cardinality files. Spark runs a task again if its executor is
-    lost or slow, so two attempts may write shards with the same rows. SQL queries of the index table would read these
-    rows twice.
+    `folder` is an unpublished generation, and `shards` has the names of the shards to keep. All other shards of the
+    generation's own build are deleted, with their cardinality files. Spark runs a task again if its executor is lost or
+    slow, so two attempts may write shards with the same rows. SQL queries of the index table would read these rows
+    twice.
     """
     own_name = _own_shard(folder)
     abandoned = [name for name in generation.entries(folder).names if own_name.fullmatch(name) and name not in shards]

@@ -53,10 +53,10 @@ class State(Enum):
 class Usage:
     """The state of a generation, the time since it became unused, and its index.
 
-    `unused_seconds` is the time since a REPLACED generation was retired. It is infinite for an ORPHANED generation,
-    which never had a reader, and 0 in all other states. `definition` comes from the marker of the build; it is None if
-    this marker is missing or unreadable. `problem` says why the state is UNKNOWN. An ORPHANED generation without a
-    definition has no files except markers.
+    `unused_seconds` is the time since a REPLACED generation was retired. The time is infinite for an ORPHANED
+    generation, which never had a reader, and 0 in all other states. `definition` comes from the marker of the build; it
+    is None if this marker is missing or unreadable. `problem` says why the state is UNKNOWN. An ORPHANED generation
+    without a definition has no files except markers.
     """
 
     state: State

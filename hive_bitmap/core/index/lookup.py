@@ -53,8 +53,8 @@ class Rows(Enum):
 class KeyStats:
     """Statistics of one key column in a row group.
 
-    `low` and `high` are the smallest and the largest value of the column in the row group. They are None if the
-    statistics lack these values. `nulls` says whether NULL may occur.
+    `low` and `high` are the smallest and the largest value of the column in the row group. `low` and `high` are None if
+    the statistics lack these values. `nulls` says whether NULL may occur.
     """
 
     low: Any
@@ -109,10 +109,10 @@ def all_entries(
 ) -> Iterator[tuple[list[pa.DictionaryArray], Entries]]:
     """Yield a shard's keys and entries, a row group at a time.
 
-    The shard at `path` has `size` bytes. Its rows are read as `kind`, which is not LISTS. The keys of a row group of n
-    rows are dictionary-encoded arrays of length n: one array for each of the fields `keys`. `may_match` takes the
-    statistics of the first of `keys` in a row group. Row groups for which it returns false are skipped. Raises
-    CorruptIndex.
+    The shard at `path` has `size` bytes. The rows of the shard are read as `kind`, which is not LISTS. The keys of a
+    row group of n rows are dictionary-encoded arrays of length n: one array for each of the fields `keys`. `may_match`
+    takes the statistics of the first of `keys` in a row group. Row groups for which it returns false are skipped.
+    Raises CorruptIndex.
     """
     with _reading(path):
         groups = [group for group, stats in enumerate(_statistics(path, size, keys[0].name)) if may_match(stats)]
@@ -234,10 +234,10 @@ def counted_keys(
 ) -> Iterator[tuple[pa.Array, pa.DictionaryArray, Longs, Longs, pa.Table]]:
     """Yield the rows of a shard, one row group at a time.
 
-    The shard at `path` has `size` bytes. Its rows are read as `kind`, which is not LISTS. The four arrays have an item
-    for each row: the key (cast to the type of `key`), the path of the base file, the offset of the block and the
-    cardinality. The table has the columns `fields`. Nothing is cached, because the row groups of a large shard would
-    evict all other cache entries. Raises CorruptIndex.
+    The shard at `path` has `size` bytes. The rows of the shard are read as `kind`, which is not LISTS. The four arrays
+    have an item for each row: the key (cast to the type of `key`), the path of the base file, the offset of the block
+    and the cardinality. The table has the columns `fields`. Nothing is cached, because the row groups of a large shard
+    would evict all other cache entries. Raises CorruptIndex.
     """
     with _reading(path):
         metadata = _metadata(path, size)

@@ -97,7 +97,7 @@ def owner(root: str) -> Owner | None:
 
 
 def claim(definition: Definition, metastore: str) -> None:
-    """Mark the root of an index as owned, and begin a build in the root.
+    """Mark the root of an index as owned, and begin a build.
 
     The build works in the root until `markers.end_work`. `metastore` is the id of the index's metastore. An existing
     marker that cannot be read is kept, and protects everything in the root from deletion. Raises Unsupported if the
@@ -230,7 +230,7 @@ def is_elsewhere(definition: Definition, metastore: str) -> bool:
 def may_be_same(first: str, second: str) -> bool:
     """Return whether two ids may belong to the same metastore.
 
-    This is possible if the ids share an address, or if one of the ids is unknown ("").
+    Two ids may belong to the same metastore if they share an address, or if one of the ids is unknown ("").
 
     >>> may_be_same("a,b", "b,c"), may_be_same("a", "b"), may_be_same("a", "")
     (True, False, True)

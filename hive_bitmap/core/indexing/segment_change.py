@@ -1,7 +1,7 @@
 """Make a new segment of an index, from plan to manifest.
 
-Unchanged shards of the replaced segments are linked or copied into the new segment. Tasks write the other shards of the
-new segment. The manifest of the new segment lists all of its shards.
+Unchanged shards of the replaced segments are linked or copied into the new segment. Tasks write all further shards of
+the new segment. The manifest of the new segment lists all of its shards.
 """
 
 from __future__ import annotations

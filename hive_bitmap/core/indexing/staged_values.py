@@ -153,8 +153,8 @@ def part_rows(parts: Sequence[pq.ParquetFile], first: int, count: int, names: li
 def write_list(path: str, schema: pa.Schema, files: Iterable[tuple[Fingerprint, Mapping[str, Any]]]) -> None:
     """Write a list of base files for tasks to read by `read_list`.
 
-    `schema` has the FINGERPRINTS, then other columns. `files` has the fingerprint of each base file and its values of
-    the other columns.
+    `schema` has the FINGERPRINTS, then further columns. `files` has the fingerprint of each base file and its values of
+    the further columns.
     """
     table = pa.Table.from_pylist([asdict(taken) | dict(values) for taken, values in files], schema)
     with stores.open_output(path, private=True) as sink:

@@ -121,7 +121,7 @@ def require_plain_options(table: Table) -> None:
 def why_unsupported(settings: Mapping[str, str], table: Table) -> str | None:
     """Return which setting or option may change what Spark reads from a table.
 
-    The settings are those of the session, and the options those of the table. The result is a clause such as
+    `settings` are settings of the session. An option belongs to the table. The result is a clause such as
     "spark.sql.caseSensitive is true"; None if this package reads the same as Spark.
     """
     for name, value in settings.items():

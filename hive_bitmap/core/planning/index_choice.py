@@ -155,10 +155,10 @@ def _choose_by_blocks(
     keys: Collection[str],
     tested: Collection[str],
 ) -> dict[str, Definition]:
-    """Choose a BITMAP index with the keys, and others for more tested columns.
+    """Choose a BITMAP index with the keys, and indexes for all tested columns.
 
-    The others are BITMAP indexes for the tested columns that the first index lacks. `holding` are the indexes with the
-    aggregates. `keys` and `tested` are data columns in lower case. Return the indexes by column, the index with the
+    Further BITMAP indexes are chosen for the tested columns that the first index lacks. `holding` are the indexes with
+    the aggregates. `keys` and `tested` are data columns in lower case. Return the indexes by column, the index with the
     keys under ANY_KEY, too. The result is empty if there are no such indexes.
     """
     names = {definition.name: {name.lower() for name in definition.key_names} for definition, _ in indexes}

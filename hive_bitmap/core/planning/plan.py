@@ -76,7 +76,7 @@ class Plan:
 
     `in_driver` is for the strategy `rows`: the process that planned the query reads the rows, instead of tasks.
     `row_tasks` is the best number of tasks for reading the rows. `first` describes the first rows that a sorted query
-    needs. It is set only if blocks without such rows were left out; these blocks then have no selected rows.
+    needs. `first` is set only if blocks without such rows were left out; these blocks then have no selected rows.
     `candidates` are the results of the lookups; None without a lookup.
     """
 

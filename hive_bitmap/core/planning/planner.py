@@ -217,10 +217,10 @@ def strategy_costs(
 
     The second result has the reasons why other strategies are impossible. `read` is how much is read. With `exact`, the
     index selects exactly the matching rows. With `is_sure`, the query only asks whether there is a matching row, and
-    the index certainly has one; then no file needs to be read. `engine_only` says why only Spark can read the files;
-    None if our tasks can read them too. With `in_driver`, this process reads the selected rows, instead of tasks. If
-    the query needs sums, `left` has the bytes and the number of the files that Spark aggregates. The full scan is then
-    that of the files that have selected rows: Spark may skip the files without selected rows, too.
+    the index certainly has one; then no file needs to be read. `engine_only` says why only Spark can read the files; it
+    is None if our tasks can read the files, too. With `in_driver`, this process reads the selected rows, instead of
+    tasks. If the query needs sums, `left` has the bytes and the number of the files that Spark aggregates. The full
+    scan is then that of the files that have selected rows: Spark may skip the files without selected rows, too.
     """
     prices, share, limit = inputs.prices, inputs.share, inputs.limit
     narrowed = read.until(limit, narrowed=True)
@@ -304,7 +304,7 @@ def _why_stopped(inputs: PlanInputs, read: Reads) -> str:
 def is_read_by_driver(inputs: PlanInputs, read: Reads) -> bool:
     """Return whether reading the selected rows in this process is faster than in tasks.
 
-    This is possible only for at most MOST_DRIVER_ROWS selected rows, of at most `driver_read_bytes` bytes.
+    The result can be true only for at most MOST_DRIVER_ROWS selected rows, of at most `driver_read_bytes` bytes.
     """
     most, bytes_of_rows = inputs.driver_read_bytes, inputs.share * read.blocks * read.rows / max(read.rows_of_blocks, 1)
     if inputs.count or read.whole or not most or bytes_of_rows > most or read.rows > MOST_DRIVER_ROWS:

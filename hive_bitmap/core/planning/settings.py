@@ -1,7 +1,7 @@
 """Read the settings of a session for queries, such as `SET hive_bitmap.enabled=false`.
 
-`settings.json` has the names, kinds and defaults of the settings. It also has the settings of Hadoop that determine
-what readers see. The jar contains this file too, for the Java half.
+`settings.json` has the names, kinds and defaults of the settings. The file also has the settings of Hadoop that
+determine what readers see. The jar contains this file too, for the Java half.
 """
 
 from __future__ import annotations

@@ -103,5 +103,5 @@ def usefulness(base: BaseTable, samples: Sequence[Sample], key_spread: Spread | 
 
 
 def _scale(base: BaseTable, samples: Sequence[Sample]) -> float:
-    """Return the key bytes of the table, divided by those of the samples."""
+    """Return the key bytes of the table, divided by the samples' key bytes."""
     return base.size / max(1, sum(sample.size for sample in samples))

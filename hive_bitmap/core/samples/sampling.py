@@ -5,12 +5,12 @@ show. The sorted blocks are divided into equal parts, and the block nearest to t
 blocks with adjacent equal keys and blocks with scattered keys are as frequent in the sample as in the table. The sample
 is the same each time.
 
-The size of a COMPACT or AGGREGATE index is not proportional to the number of blocks. It has one row for each key and
-file: the more blocks of a file hold a key, the less space each block takes. A whole shard is therefore simulated. A key
-that occurs in several sampled blocks is put into the same share of the blocks of the shard. Keys that occur in only one
-sampled block are more numerous in the table than in the sample. Their number in the table is estimated from the numbers
-of keys that occur in one and in two sampled blocks, by Chao's estimator of the number of species. This estimate
-determines how many blocks of the shard hold such a key.
+The size of a COMPACT or AGGREGATE index is not proportional to the number of blocks. Such an index has one row for each
+key and file: the more blocks of a file hold a key, the less space each block takes. A whole shard is therefore
+simulated. A key that occurs in several sampled blocks is put into the same share of the blocks of the shard. Keys that
+occur in only one sampled block are more numerous in the table than in the sample. The number of such keys in the table
+is estimated from the numbers of keys that occur in one and in two sampled blocks, by Chao's estimator of the number of
+species. This estimate determines how many blocks of the shard hold such a key.
 """
 
 from __future__ import annotations

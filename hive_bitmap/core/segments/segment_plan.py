@@ -248,10 +248,11 @@ def plan(
 
 @dataclass(frozen=True)
 class _Part:
-    """A part of a new segment: kept files of an old segment, or files to index.
+    """A part of a new segment.
 
-    `segment` is the position of the old segment in `Covered.segments`; -1 for files to index. `read` has the positions
-    in the listing of the files to index; it is empty for an old segment.
+    A part has the kept files of an old segment, or files to index. `segment` is the position of the old segment in
+    `Covered.segments`; -1 for files to index. `read` has the positions in the listing of the files to index; it is
+    empty for an old segment.
     """
 
     segment: int = -1

@@ -26,9 +26,10 @@ Longs = npt.NDArray[np.int64]
 
 
 class Place(NamedTuple):
-    """The location of a file: the position of its partition in the listing, and its path.
+    """The location of a file: its partition and its path.
 
-    The path alone is ambiguous, because partitions may share a folder.
+    `partition` is the position of the partition in the listing. The path alone is ambiguous, because partitions may
+    share a folder.
     """
 
     partition: int

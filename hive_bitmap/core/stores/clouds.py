@@ -181,8 +181,9 @@ def _anonymous(settings: BucketSettings) -> Keys | None:
 def _chain(settings: BucketSettings) -> Keys | None:
     """Return the keys in the environment or, failing that, in the credentials file.
 
-    The environment and the file are sources of AWS's default chain; obstore itself tries the other sources. Return None
-    if neither has keys. With AWS_WEB_IDENTITY_TOKEN_FILE, another source precedes the file, so the file is not read.
+    The environment and the file are sources of AWS's default chain; obstore itself tries all further sources. Return
+    None if neither has keys. With AWS_WEB_IDENTITY_TOKEN_FILE, another source precedes the file, so the file is not
+    read.
     """
     return _environment(settings) or (None if "AWS_WEB_IDENTITY_TOKEN_FILE" in os.environ else _profile(settings))
 

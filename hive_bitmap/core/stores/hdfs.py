@@ -228,7 +228,7 @@ class Hdfs:
     def _mode_below(self, folder: str) -> int:
         """Return the mode for a new folder in `folder`.
 
-        It is the mode of the nearest existing parent. If this parent is sticky, only the owner may write in the new
+        The mode comes from the nearest existing parent. If this parent is sticky, only the owner may write in the new
         folder.
         """
         while _inner(f"{folder}/") != "/":

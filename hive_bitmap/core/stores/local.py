@@ -226,7 +226,7 @@ def _mode_below(above: str) -> int:
 def _opened_below(root: str, folder: str) -> Iterator[int]:
     """Open a folder below `root` without following links below `root`.
 
-    The names of the path are opened one after the other. Raises OSError if a name is a link.
+    The names of the path are opened one after another. Raises OSError if a name is a link.
     """
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     opened = os.open(local_path(root), flags)
