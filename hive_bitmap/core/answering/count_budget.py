@@ -195,8 +195,9 @@ def _compared(
 ) -> CountCost:
     """Compare the seconds of the index with Spark's seconds.
 
-    Spark would count `rows` rows by the values of `columns` columns, with `cores` tasks at once, and would wait `waits`
-    seconds for the store. `what` names the work of the index, as in "the indexes are decoded".
+    Spark would count `rows` rows by the values of `columns` columns. `cores` tasks would run at once, and Spark would
+    wait `waits` seconds for the store of the files. `what` names the work of the index, as in "the indexes are
+    decoded".
     """
     by_spark = spark_seconds(rows, columns, cores, prices, waits)
     named = "the column" if columns == 1 else f"{columns} columns"
@@ -218,9 +219,9 @@ def is_counted_by_index(
 ) -> bool:
     """Return whether a whole index counts clearly faster than Spark.
 
-    The index has `index_bytes` bytes. Spark would count `rows` rows by the values of `columns` columns, with `cores`
-    tasks at once, and would wait `waits` seconds for the store. The times include handing on the result, which has
-    `keys` rows.
+    The index has `index_bytes` bytes. Spark would count `rows` rows by the values of `columns` columns. `cores` tasks
+    would run at once, and Spark would wait `waits` seconds for the store of the files. The times include handing on the
+    result, which has `keys` rows.
     """
     by_spark = spark_seconds(rows, columns, cores, COUNT_PRICES, waits) + keys * COUNT_PRICES.spark_key
     return index_bytes * COUNT_PRICES.key_byte + keys * COUNT_PRICES.key <= CLEARLY_CHEAPER * by_spark

@@ -40,7 +40,10 @@ class TooWide(NotSummed):
 
 
 class _UnknownValues(Exception):
-    """Some files have rows whose aggregates are unknown; `files` flags these files."""
+    """Some files have rows with unknown aggregates.
+
+    `files` flags these files.
+    """
 
     def __init__(self, files: Flags) -> None:
         super().__init__("the values of some files are unknown")
@@ -83,7 +86,10 @@ def add_up(
 
 
 class RunningSums(RunningCounts):
-    """A running sum of tables of keys, COUNT and the stored columns of `aggregates`."""
+    """A running sum of tables.
+
+    The tables have the keys, COUNT and the stored columns of `aggregates`.
+    """
 
     def __init__(self, nothing: pa.Table, limit: int, aggregates: Sequence[Aggregate]) -> None:
         super().__init__(nothing, limit)

@@ -185,7 +185,7 @@ def is_countable(unit: LookupUnit, keys: Sequence[str]) -> bool:
 
 
 def _by_index(unit: LookupUnit, keys: Sequence[str]) -> list[list[str]]:
-    """Group the columns `keys` by the index of the unit that has them.
+    """Group the columns `keys` by the index that has them.
 
     The result has the columns of each index.
     """

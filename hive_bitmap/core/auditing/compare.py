@@ -254,7 +254,7 @@ def _add_wrong(
 def _compare_rows(
     problems: Problems, definition: Definition, columns: Sequence[pa.Array], base: Longs, index: Longs, stored: pa.Table
 ) -> None:
-    """Report base rows that their key's bitmap lacks, or that another bitmap has.
+    """Report base rows that are missing from the right bitmap, or in a wrong one.
 
     `columns` are the stored bitmaps. `base` and `index` have the key number of each base row and each stored row
     (`_numbers`). Reports are added to `problems`. A row that is in no bitmap is reported only if its key has a stored

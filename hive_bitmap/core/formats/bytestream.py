@@ -35,7 +35,9 @@ def unsigned(data: bytes, at: int) -> tuple[int, int]:
 
 
 def signed(data: bytes, at: int) -> tuple[int, int]:
-    """Return the zigzag-encoded number at this position, and the position after it; see `unsigned`.
+    """Return the zigzag-encoded number at this position, and the position after it.
+
+    See `unsigned`.
 
     >>> signed(bytes([5, 6]), 0), signed(bytes([5, 6]), 1)
     ((-3, 1), (3, 2))

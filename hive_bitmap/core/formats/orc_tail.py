@@ -279,7 +279,7 @@ def decompressed(data: bytes, codec: int, most: int = MOST_FOOTER_BYTES, name: s
 def _deflated(chunk: bytes, most: int) -> bytes:
     """Decompress a chunk of a zlib stream, and return at most `most` bytes.
 
-    The functions for the other codecs have the same limit.
+    The functions for other codecs have the same limit.
     """
     inflating = zlib.decompressobj(wbits=-15)
     content = inflating.decompress(chunk, most)

@@ -212,8 +212,8 @@ def _shards_of(folder: str, marker: Built) -> Callable[[str], bool]:
 def _own_shard(folder: str) -> re.Pattern[str]:
     """Return the pattern of the names of a generation's own shards.
 
-    `folder` is the generation. Its own shards are written by its own build, and have names from `shard.shard_name`.
-    Linked shards keep the names that earlier builds gave them.
+    `folder` is the generation. Its own shards are the shards that its build has written, under names that
+    `shard.shard_name` makes. Linked shards keep the names that earlier builds gave them.
     """
     return re.compile(rf"part-{re.escape(generation.build_token(folder))}[0-9a-f]{{24}}\.parquet")
 

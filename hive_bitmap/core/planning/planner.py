@@ -219,8 +219,9 @@ def strategy_costs(
     index selects exactly the matching rows. With `is_sure`, the query only asks whether there is a matching row, and
     the index certainly has one; then no file needs to be read. `engine_only` says why only Spark can read the files; it
     is None if our tasks can read the files, too. With `in_driver`, this process reads the selected rows, instead of
-    tasks. If the query needs sums, `left` has the bytes and the number of the files that Spark aggregates. The full
-    scan is then that of the files that have selected rows: Spark may skip the files without selected rows, too.
+    tasks. If the query needs sums, `left` has the bytes and the number of the files that Spark aggregates. Then the
+    price of the full scan is the price of scanning the files that have selected rows, because Spark may skip all other
+    files, too.
     """
     prices, share, limit = inputs.prices, inputs.share, inputs.limit
     narrowed = read.until(limit, narrowed=True)

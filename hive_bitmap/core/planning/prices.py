@@ -164,7 +164,7 @@ def _width(column: Column) -> int:
 
 
 def _file_bytes(sizes: npt.NDArray[np.int64], scanned: npt.NDArray[np.bool_], blocks: pa.Table) -> np.int64:
-    """Return the bytes of the files that have blocks or are read whole.
+    """Return the bytes of the files in `blocks`, and of files read whole.
 
     `sizes` has the bytes of each file, and `scanned` flags the files that are read whole.
     """
@@ -272,7 +272,7 @@ class Prices:
         return self.factors.own.factor * (DIRECT_START + waits + self._direct_work(read, share) / self.cores)
 
     def driver(self, read: Reads, share: float) -> float:
-        """Return the price of reading the selected rows in the planning process."""
+        """Return the price in seconds of reading the rows in the planning process."""
         threads = min(self.cores, DRIVER_THREADS)
         seconds = DRIVER_START + self._direct_waits(read, threads) + self._direct_work(read, share) / threads
         return self.factors.own.factor * seconds
@@ -286,7 +286,7 @@ class Prices:
         return max(ceil(work / TASK_SECONDS), 1)
 
     def _native(self, seconds: float) -> float:
-        """Return the price of a read by Spark's own reader.
+        """Return the price in seconds of a read by Spark's own reader.
 
         `seconds` is the time of the read itself. The start of a job and the lookup of the blocks are added.
         """

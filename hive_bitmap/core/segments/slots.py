@@ -68,9 +68,9 @@ def repeated(slots: Slots) -> list[int]:
 
 
 def seniority(folder: str) -> str:
-    """Return the name of a segment's folder, which sorts segments by age, oldest first.
+    """Return a key to sort segments by age, the oldest first.
 
-    The name begins with the time of the segment's build.
+    The key is the name of the segment's folder, which begins with the time of the segment's build.
     """
     return folder.rpartition("/")[2]
 

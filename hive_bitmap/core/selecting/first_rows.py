@@ -61,7 +61,7 @@ class _Keys:
     value: Longs
 
     def after(self, rank: int, value: int) -> Flags:
-        """Return which of the keys come strictly after the key (rank, value)."""
+        """Return which keys come strictly after the key (rank, value)."""
         after: Flags = (self.rank > rank) | ((self.rank == rank) & (self.value > value))
         return after
 

@@ -350,11 +350,11 @@ def enclosing(folder: str, root: str) -> list[str]:
 
 
 def access_of(files: Sequence[str], folder: str) -> Access | None:
-    """Return the access for a new file in `folder` that is made from `files`.
+    """Return the access for a new file that is made from `files`.
 
-    Only users who may read all of `files` may read the new file. Files that no longer exist or are in another store are
-    ignored. If no file remains, the result follows from the access of the folder. Returns None if the store of the
-    folder has no permissions.
+    The new file will be in `folder`. Only users who may read all of `files` may read the new file. Files that no longer
+    exist or are in another store are ignored. If no file remains, the result follows from the access of the folder.
+    Returns None if the store of the folder has no permissions.
     """
     near = (path for path in files if _is_same_store(path, folder))
     accesses = [access for access in map(permissions_of, near) if access is not None]

@@ -130,7 +130,7 @@ def memory_bytes(settings: Mapping[str, str]) -> int:
 def flag(value: str, default: bool) -> bool:
     """Parse a boolean as Hadoop does.
 
-    Any value except true and false means the default.
+    Any value except true and false stands for `default`.
     """
     return {"true": True, "false": False}.get(value.lower(), default)
 
