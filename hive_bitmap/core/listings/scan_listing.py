@@ -156,10 +156,10 @@ def deleted_rows(
 ) -> dict[str, DeletedRows]:
     """Return the deleted rows of listed files, by path.
 
-    `versions` maps the path of each of these files to the version of its deletes (see `ScanListing.deletes`). `listing`
-    has the files. `ask` takes the positions of files in `listing.files` as a JSON array, and returns the text described
-    in `DeletedRows.text` of Java. A file is missing from the result if Spark cannot list its deleted rows, or they
-    would take too much memory.
+    `listing` has the files. `versions` maps the path of each file with deleted rows to the version of its deletes (see
+    `ScanListing.deletes`). `ask` takes the positions of files in `listing.files` as a JSON array, and returns the text
+    described in `DeletedRows.text` of Java. A file is missing from the result if Spark cannot list its deleted rows, or
+    if the deleted rows would take too much memory.
     """
     deleted = {path: rows for path, version in versions.items() if (rows := _deleted.get((path, version))) is not None}
     missing = [path for path in versions if path not in deleted]

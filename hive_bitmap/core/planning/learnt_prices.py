@@ -151,10 +151,10 @@ class LearntPrices:
             self._version += self._kinds.pop(kind).is_enough
 
     def note(self, factors: Factors, reader: Reader, estimate: float, seconds: float) -> None:
-        """Add the measurement of a read by `reader`, which took `seconds`.
+        """Add the measurement of a read.
 
-        `estimate` is the time in seconds that prices with these factors predicted. Reads with a short expected time are
-        ignored, and so are reads priced with FROZEN factors.
+        `reader` took `seconds` for the read. `estimate` is the time in seconds that prices with `factors` predicted.
+        Reads with a short expected time are ignored, and so are reads priced with FROZEN factors.
         """
         kind, expected = (factors.store, factors.format, reader), estimate / factors.of(reader).factor
         if expected <= 0 or expected < LEAST_SECONDS or not factors.store:
