@@ -37,11 +37,11 @@ def has_order(column: Column) -> bool:
 
 
 def are_enough(lookups: Sequence[Lookup], keys: Sequence[str], extremes: Collection[str]) -> bool:
-    """Return whether the smallest and the largest matching key answer a query.
+    """Return whether the smallest and the largest matching key stand for the counts by `keys`.
 
-    `keys` are the grouping columns of the query, in lower case. `extremes` are the columns of which the query needs
-    only MIN and MAX. The two keys are enough if `keys` is a single column of `extremes`, and the index of this column
-    covers the predicate of each lookup (`index_covers`). Then no bitmap is read.
+    `keys` are the columns, in lower case, by which rows would be counted. For MIN(x) and MAX(x) alone, this is the
+    column x, which is then in `extremes`. The two keys are enough if `keys` is a single column of `extremes`, and the
+    index of this column covers the predicate of each lookup (`index_covers`). Then no bitmap is read.
     """
     return len(keys) == 1 and keys[0] in extremes and all(index_covers(lookup, keys[0]) for lookup in lookups)
 

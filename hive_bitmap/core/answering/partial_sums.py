@@ -189,8 +189,9 @@ def _all_sums(
 ) -> pa.Table:
     """Add up the aggregates of a unit whose index has all tested columns.
 
-    `schema` is the schema of the result. If `blocks` are given, only these blocks count. The other arguments are as in
-    `add_up`, with the unit and the predicate of its lookup. Raises _UnknownValues, and the errors of `add_up`.
+    `unit` and `predicate` stand for the lookup of `add_up`; the other arguments mean the same as there. `schema` is the
+    schema of the result. If `blocks` are given, all rows of these blocks count and no others; the predicate is then
+    TRUE. Raises _UnknownValues, and the errors of `add_up`.
     """
     group = None if groups is None else np.array(groups, np.int64)[unit.file]
     sums = RunningSums(schema.empty_table(), limit, aggregates)
@@ -229,7 +230,8 @@ def _unknown(stored: pa.Table, aggregates: Sequence[Aggregate], rows: Longs) -> 
 def require_known(stored: pa.Table, aggregates: Sequence[Aggregate], rows: Longs) -> None:
     """Raise NotSummed if an index row has unknown values of an aggregated column.
 
-    `stored` has the aggregates of the index rows, and `rows` the number of base rows of each. Raises CorruptIndex, too.
+    `stored` has the aggregates of the index rows, and `rows` the number of base rows of each. Raises CorruptIndex
+    if a stored count exceeds this number.
     """
     if _unknown(stored, aggregates, rows).any():
         raise NotSummed("the values of some files are unknown")

@@ -287,9 +287,9 @@ class _DeletedRows:
         return counts
 
     def require_found(self, *, all: bool) -> None:
-        """Raise CorruptIndex unless `of` has counted each deleted row once.
+        """Raise CorruptIndex unless the calls of `of` have counted each deleted row once.
 
-        If `all` is false, `of` may have counted only some of the deleted rows.
+        If `all` is false, rows may be missing, but no block may have more than its deleted rows.
         """
         require_complete(self._counted, self._expected, exact=all)
 

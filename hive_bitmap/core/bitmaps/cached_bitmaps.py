@@ -49,6 +49,7 @@ class CachedBitmaps(Protocol):
     def shared(self, selections: Sequence[Bits], which: Longs, starts: Longs, rows: Longs) -> Longs:
         """Count the rows that each selection shares with each requested bitmap.
 
+        Bitmap which[j] belongs to a block of rows[j] rows; the block's part of a selection begins at byte starts[j].
         The result is a matrix (int64): entry [i, j] is the count for selections[i] and bitmap which[j].
         """
 

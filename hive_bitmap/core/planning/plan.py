@@ -161,7 +161,7 @@ class Plan:
     def kept_files(self) -> Flags:
         """Whether each file is read, either whole or for its selected rows.
 
-        If the index holds the answer, only the files that are read whole are read.
+        With the strategy `index only`, files are not read for selected rows, so the result is `scanned_files`.
         """
         flags = self.scanned_files
         if self.strategy != Strategy.INDEX_ONLY:

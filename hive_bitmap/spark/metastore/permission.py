@@ -108,9 +108,10 @@ def _is_column(expression: Any) -> bool:
 
 
 def _node_above_scan_by_text(frame: DataFrame) -> str:
-    """Return which node of a plan may hide or change scanned rows, by its text.
+    """Return what may hide or change scanned rows, from the text of the plan.
 
-    A Spark Connect client sees only the text. The result is that of `added_in`.
+    A client of Spark Connect sees only the text of the optimized plan of `frame`. The result describes a harmful node
+    as `added_in` does; it is "" if all nodes are harmless.
     """
     text: Any = frame._explain_string(extended=True)  # type: ignore[operator]
     return added_in(text.partition("== Optimized Logical Plan ==\n")[2].partition("\n\n")[0])
