@@ -143,6 +143,11 @@ class Definition:
         return (*(c.name for c in self.plain_columns), *(expression.name for expression in self.expressions))
 
     @property
+    def lower_key_names(self) -> frozenset[str]:
+        """The `key_names` in lower case, without their order."""
+        return frozenset(name.lower() for name in self.key_names)
+
+    @property
     def key_texts(self) -> tuple[str, ...]:
         """The keys as users see them, in the order of `columns`."""
         return (*(c.name for c in self.plain_columns), *map(str, self.expressions))

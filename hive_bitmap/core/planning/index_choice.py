@@ -117,7 +117,7 @@ def choose_for_sums(
         for definition, why_not in indexes
         if not why_not and definition.counts_rows and all(measures.values()) and holds(definition, aggregates)
     ]
-    serving = [definition for definition in holding if needed <= {name.lower() for name in definition.key_names}]
+    serving = [definition for definition in holding if needed <= definition.lower_key_names]
     if not serving and measures and (by_blocks := _choose_by_blocks(indexes, holding, keyed, needed - keyed)):
         return _with_sums(indexes, by_blocks, predicate, aggregates)
     if not serving:
@@ -161,15 +161,16 @@ def _choose_by_blocks(
     the aggregates. `keys` and `tested` are data columns in lower case. Return the indexes by column, the index with the
     keys under ANY_KEY, too. The result is empty if there are no such indexes.
     """
-    names = {definition.name: {name.lower() for name in definition.key_names} for definition, _ in indexes}
     bitmaps = [definition for definition, why_not in indexes if not why_not and definition.has_bitmaps]
-    holders = [definition for definition in bitmaps if definition in holding and set(keys) <= names[definition.name]]
+    holders = [
+        definition for definition in bitmaps if definition in holding and set(keys) <= definition.lower_key_names
+    ]
     if not holders:
         return {}
-    holder = min(holders, key=lambda d: (-len(names[d.name].intersection(tested)), len(d.columns), d.name))
-    chosen = dict.fromkeys(sorted({*keys, *names[holder.name].intersection(tested)}), holder)
+    holder = min(holders, key=lambda d: (-len(d.lower_key_names.intersection(tested)), len(d.columns), d.name))
+    chosen = dict.fromkeys(sorted({*keys, *holder.lower_key_names.intersection(tested)}), holder)
     for column in sorted(set(tested) - chosen.keys()):
-        serving = [definition for definition in bitmaps if column in names[definition.name]]
+        serving = [definition for definition in bitmaps if column in definition.lower_key_names]
         if not serving:
             return {}
         chosen[column] = min(serving, key=lambda d: (len(d.columns), d.name))
@@ -193,7 +194,7 @@ def choose_cube(
     serving = [
         definition
         for definition, why_not in indexes
-        if not why_not and definition.counts_rows and needed <= {name.lower() for name in definition.key_names}
+        if not why_not and definition.counts_rows and needed <= definition.lower_key_names
     ]
     if not needed or not serving or any(definition.has_bitmaps for definition in serving):
         return None

@@ -174,8 +174,10 @@ def is_tested_elsewhere(lookup: Lookup) -> bool:
     if the unit has no such part, the result is False.
     """
     parts = lookup.unit.parts
-    indexes = {parts[name].index if name in parts else None for name in map(str.lower, columns_of(lookup.predicate))}
-    return ANY_KEY in parts and not indexes <= {parts[ANY_KEY].index}
+    if ANY_KEY not in parts:
+        return False
+    tested = (parts.get(column.lower()) for column in columns_of(lookup.predicate))
+    return any(part is None or part.index != parts[ANY_KEY].index for part in tested)
 
 
 def choose_indexes(
@@ -194,7 +196,7 @@ def choose_indexes(
     ordered = sorted(definitions, key=lambda d: (not d.has_bitmaps, len(d.columns), d.name))
     if predicate == TRUE and not keys:
         return {ANY_KEY: ordered[0]} if ordered else {}
-    with_columns = [({name.lower() for name in d.key_names}, d) for d in ordered]
+    with_columns = [(d.lower_key_names, d) for d in ordered]
     chosen: dict[str, Definition] = {}
     for together in (tested.union(keys), set(keys)) if keys else ():
         covering = next((d for columns, d in with_columns if together <= columns and d.has_bitmaps), None)

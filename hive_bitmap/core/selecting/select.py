@@ -89,7 +89,7 @@ def select(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) 
     for which the leaves that only Spark evaluates are TRUE; a leaf without keys in `matching_keys` may match any row.
     If an index is damaged, all rows of its files are selected, and the error is not raised but recorded in `damaged`.
     """
-    evaluation = _Evaluation(unit=unit, matching_keys=matching_keys, exact=exact_files(unit, predicate, matching_keys))
+    evaluation = _Evaluation.of(unit, predicate, matching_keys)
     return evaluation.selection(evaluation.live(evaluation.rows_of(predicate, unit.rows > 0)))
 
 
@@ -105,7 +105,7 @@ def count(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -
         return _count_in_files(unit, predicate, matching_keys)
     if column is None or column not in unit.parts:
         return select(unit, predicate, matching_keys).result()
-    evaluation = _Evaluation(unit=unit, matching_keys=matching_keys, exact=exact_files(unit, predicate, matching_keys))
+    evaluation = _Evaluation.of(unit, predicate, matching_keys)
     deleted = evaluation.deleted_counts(predicate) if unit.deleted else 0
     counts = evaluation.matching_counts(column, predicate) - deleted
     return LookupResult(counts, evaluation.exact_files(), evaluation.damaged, evaluation.index_bytes)
@@ -117,7 +117,7 @@ def count_whole_blocks(unit: LookupUnit, predicate: Predicate, matching_keys: Ma
     The count of a block is the number of its rows if all rows are selected, and 0 if no row is selected. For other
     blocks, the count is an estimate between these numbers, and the files of these blocks are not `exact`.
     """
-    evaluation = _Evaluation(unit=unit, matching_keys=matching_keys, exact=exact_files(unit, predicate, matching_keys))
+    evaluation = _Evaluation.of(unit, predicate, matching_keys)
     counts = evaluation.estimated_counts(predicate)
     parts = np.bincount(unit.file, (counts > 0) & (counts < unit.rows), len(unit.paths)) > 0
     return LookupResult(counts, evaluation.exact_files() & ~parts, evaluation.damaged, evaluation.index_bytes)
@@ -221,6 +221,11 @@ class _Evaluation:
     exact: Flags  # for each file, whether every selected row matches
     damaged: dict[int, Unreadable] = field(default_factory=dict)
     index_bytes: int = 0
+
+    @classmethod
+    def of(cls, unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> _Evaluation:
+        """Begin to evaluate a predicate, of which the exact files are known."""
+        return cls(unit=unit, matching_keys=matching_keys, exact=exact_files(unit, predicate, matching_keys))
 
     def __post_init__(self) -> None:
         self.layout = selection.layout(self.unit.rows)

@@ -136,9 +136,7 @@ def notes_on_sums(
 def _is_held(asked: AskedSums, base: Table, indexes: Sequence[Definition]) -> bool:
     """Return whether an index of the table answers the sums already."""
     return any(
-        index.counts_rows
-        and asked.columns <= {name.lower() for name in index.key_names}
-        and holds(index, asked.aggregates(base))
+        index.counts_rows and asked.columns <= index.lower_key_names and holds(index, asked.aggregates(base))
         for index in indexes
     )
 

@@ -213,7 +213,7 @@ class Sums:
         A measure that may be a key (`may_be_key`) becomes a key in two cases: its column is a partition column, or the
         column is indexed and no index has the partial aggregates that the measure needs. `definitions` are the indexes.
         """
-        keyed = {name.lower() for definition in definitions for name in definition.key_names}
+        keyed = {name for definition in definitions for name in definition.lower_key_names}
         partitioned_by = {column.name.lower() for column in table.partition_columns}
 
         def is_key(measure: Measure) -> bool:
@@ -361,7 +361,7 @@ def worthwhile_runtime_filters(scan: Scan, base: Table, indexes: Sequence[Index]
     if not scan.runtime_filters or settings.strategy == Strategy.FULL_SCAN or not scan.native:
         return []
     definitions = [index.definition for index in indexes if not index.why_not]
-    indexed = {name.lower() for definition in definitions for name in definition.key_names}
+    indexed = {name for definition in definitions for name in definition.lower_key_names}
     for expression in (e for definition in definitions for e in definition.expressions if e.name in scan.keys):
         indexed |= {column.name.lower() for column in expression.columns if len(expression.columns) == 1}
     usable = [number for number, filter in enumerate(scan.runtime_filters) if filter.column.lower() in indexed]

@@ -156,8 +156,4 @@ def same_content(definition: Definition, base: Table, statement: CreateIndex) ->
     Table and type must be equal. The columns must be equal too, but may be in another order.
     """
     columns = {key.name if isinstance(key, KeyExpression) else str(key).lower() for key in statement.columns}
-    return (
-        definition.is_on(base)
-        and definition.type == statement.type
-        and {name.lower() for name in definition.key_names} == columns
-    )
+    return definition.is_on(base) and definition.type == statement.type and definition.lower_key_names == columns
