@@ -61,8 +61,6 @@ def check_expressions(table: Table, expressions: Sequence[KeyExpression]) -> Non
     """
     where = f"table {table.full_name}"
     taken = {column.name.lower() for column in (*table.columns, *table.partition_columns)}
-    if expressions and table.lake is not None:
-        raise Unsupported(f"{table.lake.kind} {where} cannot have keys that are expressions: index its columns")
     for expression in expressions:
         alias = expression.alias
         if alias.lower() in taken:

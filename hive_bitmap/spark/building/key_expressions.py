@@ -66,8 +66,6 @@ def _resolved(spark: SparkSession, base: Table, key: SparkKey) -> str | KeyExpre
     text = key.sql if isinstance(key, KeyText) else str(key)
     text = text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 2]}.."
     what = f"{text} cannot be a key of an index on table {base.full_name}"
-    if base.lake is not None:
-        raise Unsupported(f"{what}: keys of {base.lake.kind} tables are columns")
     if not jvm_reader.available(spark):
         raise Unsupported(f"{what} from a Spark Connect client: {FROM_CONNECT}")
     described = _described(spark, base, key)
