@@ -26,6 +26,13 @@ VALUES = {
     "p": "CONCAT('p', id % 2)",
     "n": "CAST(id % 5 AS INT)",
 }
+EXPRESSIONS = {"k": "k % 7", "s": "substring(s, 1, 2)", "d": "weekday(d)"}
+INDEXES = {
+    "ik": "k",
+    "sd": "s, d",
+    "ex": ", ".join(f"{sql} AS of_{name}" for name, sql in EXPRESSIONS.items()),
+    "ids": "xxhash64(id) AS hash",
+}
 ROWS = (
     "SELECT * FROM {source} WHERE {where}",
     "SELECT * FROM {source} WHERE {where}",
@@ -184,8 +191,8 @@ class History:
         columns = ", ".join(f"{name} {TYPES[name]}" for name in ("id", "k", "s", "d", "p"))
         self._run(self.format.create(self.draw, columns))
         self.insert()
-        self._run(f"CREATE INDEX ik ON TABLE {self.table} (k) AS 'BITMAP'")
-        self._run(f"CREATE INDEX sd ON TABLE {self.table} (s, d) AS 'BITMAP'")
+        for name, keys in INDEXES.items():
+            self._run(f"CREATE INDEX {name} ON TABLE {self.table} ({keys}) AS 'BITMAP'")
         type = self.draw.choice(["BITMAP", "AGGREGATE"])
         self._run(f"CREATE INDEX sums ON TABLE {self.table} (s) AS '{type}' IDXPROPERTIES ('aggregates'='sum(id)')")
 
@@ -200,7 +207,7 @@ class History:
             (2, self.restore),
             (1, lambda: self._run(f"INSERT OVERWRITE {self.table} SELECT * FROM {self.table} WHERE id % 3 <> 0")),
             (3, self.columns),
-            (6, lambda: self._run(f"ALTER INDEX {self.draw.choice(['ik', 'sd', 'sums'])} ON {self.table} REBUILD")),
+            (6, lambda: self._run(f"ALTER INDEX {self.draw.choice([*INDEXES, 'sums'])} ON {self.table} REBUILD")),
             (1, self.make_anew),
         ]
         weights = [weight for weight, _ in steps]
@@ -252,9 +259,10 @@ class History:
             self._run(f"ALTER TABLE {self.table} DROP COLUMN {self.draw.choice(['k', 's', 'd', 'n'])}")
 
     def make_anew(self) -> None:
-        if "k" in self._columns():
-            self._run(f"DROP INDEX IF EXISTS ik ON {self.table}")
-            self._run(f"CREATE INDEX IF NOT EXISTS ik ON TABLE {self.table} (k) AS 'BITMAP'")
+        name = self.draw.choice(["ik", "ex"])
+        if set("k" if name == "ik" else EXPRESSIONS) <= set(self._columns()):
+            self._run(f"DROP INDEX IF EXISTS {name} ON {self.table}")
+            self._run(f"CREATE INDEX IF NOT EXISTS {name} ON TABLE {self.table} ({INDEXES[name]}) AS 'BITMAP'")
 
     def questions(self) -> Iterator[tuple[str, Sequence[str]]]:
         """A query for rows and one for an aggregation, of the table or a version of it, and ways to ask them."""
@@ -265,7 +273,10 @@ class History:
         version = self.draw.choice([None, None, *self.format.versions(self.spark)])
         source = self.table if version is None else self.format.at(version)
         columns = self.spark.sql(f"SELECT * FROM {source}").columns
-        key = self.draw.choice([name for name in columns if name != "id"] or ["id"])
+        keys = [name for name in columns if name != "id"] or ["id"]
+        if kinds is AGGREGATIONS:
+            keys += [sql for name, sql in EXPRESSIONS.items() if name in columns]
+        key = self.draw.choice(keys)
         return self.draw.choice(kinds).format(
             source=source, where=self.condition(columns), leaf=self.leaf(columns), key=key
         )
@@ -286,6 +297,9 @@ class History:
         number = self.draw.randrange(42)
         if self.draw.random() < 0.15:
             return f"{name} IS NULL"
+        if name in EXPRESSIONS and self.draw.random() < 0.3:
+            value = f"'s{number % 8}'" if name == "s" else number % 8
+            return self.draw.choice([f"{EXPRESSIONS[name]} {test} {value}" for test in ("=", "<>", "<")])
         match name:
             case "k" | "n":
                 return self.draw.choice(
@@ -302,6 +316,8 @@ class History:
                 return f"{name} = DATE '2020-01-{number % 30 + 1:02}'"
             case "p":
                 return f"{name} = 'p{number % 3}'"
+            case "id" if number % 3 == 0:
+                return f"{name} IN ({number}, {number * 100})"
         return f"{name} BETWEEN {number * 100} AND {number * 100 + 400}"
 
     def _columns(self) -> list[str]:
