@@ -103,6 +103,8 @@ def test_delta(spark: SparkSession, database: str) -> None:
     spark.sql("ALTER TABLE t ADD COLUMNS (more INT)")
     require_used(spark, "t")
     spark.sql("ALTER TABLE t RENAME COLUMN ts TO moment")
+    verified = {each.definition.name: each.problems for each in hive_bitmap.verify(spark, "t")}
+    assert "ts" in verified.pop("hour")[0] and not any(verified.values())
     spark.sql("ALTER TABLE t RENAME COLUMN more TO ts")
     query = "SELECT moment FROM t WHERE date_trunc('HOUR', moment) = '2024-05-01 07:00'"
     asking.require_alike(spark, query, "blocks", "")

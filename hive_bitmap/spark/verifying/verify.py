@@ -115,7 +115,8 @@ def verify(spark: SparkSession, table: str, names: Sequence[str] = ()) -> list[V
     items = [item for tally in tallies for item in tally.items]
     audits: list[ShardAudit] = []
     if items:
-        with staging.in_scratch(spark, base, listed, [index.definition for index in chosen]) as staged:
+        compared = [tally.index.definition for tally in tallies if tally.items]
+        with staging.in_scratch(spark, base, listed, compared) as staged:
             staged_items = [_staged(item, staged) for item in items]
             audits = in_tasks(spark, staged_items, audit_shard)
     return [_result(tally, [a for a in audits if a.index == number]) for number, tally in enumerate(tallies)]
