@@ -266,8 +266,9 @@ def rebuild(
     `partition` has values of some or all partition columns, and limits the rebuild to the partitions with these
     values. With `full`, everything is built from scratch. With `compact`, small shards are merged, without reading
     base files. `progress` is called with the state of the build, while it runs. In a copied metastore, the first
-    rebuild of an index builds all of it in a separate folder. Raise NotFound, Unsupported if the table or a column has
-    changed since it was indexed, and BuildFailed.
+    rebuild of an index builds all of it in a separate folder. Raise NotFound, BuildFailed, and Unsupported if an index
+    no longer fits the table, such as after a change of an indexed column: before anything is built if the index is
+    named, and after the other indexes have been built if no index is.
     """
     started = time.monotonic()
     return _rebuild(spark, plan_rebuild(spark, table, names, partition, full, compact), progress, started)
@@ -298,6 +299,7 @@ def refresh(
     started = time.monotonic()
     planned = plan_refresh(spark, table, names, partitions)
     if planned.is_empty:
+        planned.require_all()
         return Reports(_report(planned, number, (), 0, started) for number in range(len(planned.scopes)))
     return _rebuild(spark, planned, progress, started)
 
@@ -344,7 +346,9 @@ def _rebuild(
             locations.require_own(spark, planned.base, scope.definition)
     except (OSError, StoreError) as e:
         raise BuildFailed(f"the build failed, the published index is untouched: {e}") from e
-    return _run(spark, planned, False, progress, started)
+    reports = _run(spark, planned, False, progress, started)
+    planned.require_all()
+    return reports
 
 
 def _run(

@@ -118,7 +118,8 @@ class BuildPlan:
     """The plan of a build.
 
     `sources` are the base files of the partitions in scope, `scopes` the indexes, and `changes` the new segments.
-    `schema_crc` is the checksum of the base table's columns.
+    `schema_crc` is the checksum of the base table's columns. `left_out` says of each index that is left out of the
+    plan why it does not fit the table.
     """
 
     base: Table
@@ -126,6 +127,7 @@ class BuildPlan:
     scopes: tuple[Scope, ...]
     changes: tuple[Change, ...]
     schema_crc: int
+    left_out: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -140,6 +142,12 @@ class BuildPlan:
         """
         scopes = tuple(replace(scope, plan=SegmentPlan((), ())) for scope in self.scopes)
         return replace(self, scopes=scopes, changes=())
+
+    def require_all(self) -> None:
+        """Raise Unsupported if indexes were left out of the plan."""
+        if self.left_out:
+            others = f"the other indexes of table {self.base.full_name} have been brought up to date"
+            raise Unsupported("; ".join((*self.left_out, others)))
 
     def changes_of(self, index: int) -> list[Change]:
         """Return the changes of one index, given its position in `scopes`."""
@@ -313,10 +321,15 @@ def _plan_existing(
     """Plan a build of existing indexes, in the partitions that `choose` selects.
 
     `choose` gets the values of all partitions of the table and of the indexes, and returns the values to build. `whole`
-    says that it returns all of them.
+    says that it returns all of them. Without names, indexes that no longer fit the table are left out, unless none
+    fits it.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
-    selected = [catalog.named(base, indexes, name) for name in dict.fromkeys(map(str.lower, names))] or trusted(indexes)
+    selected = [catalog.named(base, indexes, name) for name in dict.fromkeys(map(str.lower, names))]
+    left_out: tuple[str, ...] = ()
+    if not selected:
+        fitting, others = catalog.part_by_fit(spark, base, trusted(indexes))
+        selected, left_out = fitting or others, tuple(index.problem for index in others)
     if not selected:
         raise NotFound(f"table {base.full_name} has no index to rebuild")
     for index in selected:
@@ -338,7 +351,7 @@ def _plan_existing(
             chosen = frozenset(
                 choose(base, list(dict.fromkeys([*(partition.values for partition in partitions), *covered])))
             )
-        return _plan(spark, base, states, partitions, chosen, options)
+        return replace(_plan(spark, base, states, partitions, chosen, options), left_out=left_out)
 
     if any(elsewhere) and options == Asked():  # a refresh of a copy that finds no change leaves the copy as it is
         plan = planned([False] * len(selected))

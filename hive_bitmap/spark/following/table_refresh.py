@@ -20,6 +20,7 @@ from hive_bitmap.spark.building.build import BuildReport, refresh
 from hive_bitmap.spark.building.progress import BuildProgress
 from hive_bitmap.spark.following.refresh_queue import Outcome, Partition, RefreshKey, followers_of, is_followed
 from hive_bitmap.spark.metastore.identity import metastore_id
+from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
 
 if TYPE_CHECKING:
@@ -75,7 +76,8 @@ def refresh_followers(spark: SparkSession, key: RefreshKey, partitions: Iterable
     """Refresh the indexes that follow one table with the same interval.
 
     `key` names the table and the interval. Only `partitions` are refreshed; None stands for all partitions. The result,
-    or the error, is recorded in the root of each index. The outcome is TOO_EARLY if another build of one of the indexes
+    or the error, is recorded in the root of each index. Indexes that no longer fit the table are left out, unless none
+    fits it. The outcome is TOO_EARLY if another build of one of the indexes
     is running, and IN_VAIN if the table or its indexes no longer exist. Raises the errors of `refresh`.
     """
     base, followers = followers_of(spark, key)
@@ -86,6 +88,11 @@ def refresh_followers(spark: SparkSession, key: RefreshKey, partitions: Iterable
         return Outcome.IN_VAIN
     if any(map(is_being_built, followers)):
         return Outcome.TOO_EARLY
+    fitting, others = catalog.part_by_fit(spark, base, followers)
+    if fitting:
+        followers = fitting
+        for index in others:
+            _record(spark, [index], RefreshRecord.of_now(0.0, 0, index.problem))
     began = time.monotonic()
     try:
         reports = _until_published(spark, base.spark_name, followers, listed)

@@ -187,6 +187,16 @@ def problem_of(spark: SparkSession, base: Table, definition: Definition) -> str:
     return schema_drift.problem_of_spark(definition, feature_version(spark))
 
 
+def part_by_fit(spark: SparkSession, base: Table, indexes: Iterable[Index]) -> tuple[list[Index], list[Index]]:
+    """Part indexes into those that fit their base table and Spark, and those that do not.
+
+    Each index that does not fit has the reason in `problem`.
+    """
+    reasons = [(index, problem_of(spark, base, index.definition)) for index in indexes]
+    fitting = [index for index, why in reasons if not why]
+    return fitting, [replace(index, problem=why) for index, why in reasons if why]
+
+
 def _former(index: Index) -> str:
     """Return the problem of an index in an older format.
 

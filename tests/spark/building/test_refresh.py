@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import hive_bitmap
+from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import manifest
 from hive_bitmap.core.stores import local_path
-from hive_bitmap.errors import NotFound
+from hive_bitmap.errors import NotFound, Unsupported
 from hive_bitmap.spark.building.preview import preview
 from hive_bitmap.spark.metastore import alter_table
 from hive_bitmap.spark.registry import catalog
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hive_bitmap.spark.building.build import BuildReport
+    from tests.spark.metastore.memory import MemoryMetastore
 
 
 def read(reports: list[BuildReport]) -> list[tuple[int, int, int]]:
@@ -179,3 +182,28 @@ def test_an_index_that_is_gone_is_told(memory: SparkSession, tmp_path: Path) -> 
     drop_table(memory, "db__flat_k__")
     with pytest.raises(NotFound, match="no index to rebuild"):
         hive_bitmap.refresh(memory, table)
+
+
+@pytest.mark.parametrize("update", [hive_bitmap.refresh, hive_bitmap.rebuild])
+def test_an_index_that_no_longer_fits_keeps_no_other_from_being_refreshed(
+    memory: SparkSession, in_memory: MemoryMetastore, tmp_path: Path, update: Callable[..., list[BuildReport]]
+) -> None:
+    table = flat_table(memory, tmp_path / "t")
+    hive_bitmap.build(memory, table, ["k", "id"])
+    in_memory.give("db", table, columns=(Column("k", "bigint"), Column("id", "bigint")))
+    write(tmp_path / "t", 1, 5)
+    before = live(memory, table)
+    changed = "index k is on k int, but in table db.flat it is bigint: drop the index and create it again"
+    with pytest.raises(Unsupported, match=changed) as named:
+        update(memory, table, ["id", "k"])
+    assert "other indexes" not in str(named.value) and live(memory, table) == before
+    for _ in range(2):  # the second time there is nothing to do
+        with pytest.raises(Unsupported, match=f"{changed}; the other indexes of table db.flat have been brought up"):
+            update(memory, table)
+        assert {one.definition.name: one.unindexed for one in hive_bitmap.show(memory, table)}["id"] == 0
+    hive_bitmap.drop(memory, table, "id")
+    with pytest.raises(Unsupported, match=f"{changed}$"):
+        update(memory, table)
+    hive_bitmap.drop(memory, table, "k")
+    hive_bitmap.build(memory, table, ["k"])
+    require_done(memory, table)

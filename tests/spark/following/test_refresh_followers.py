@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hive_bitmap
+from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import generation, refresh_record
 from hive_bitmap.core.index.definition import Definition, to_properties
-from hive_bitmap.errors import HiveBitmapError
+from hive_bitmap.errors import HiveBitmapError, Unsupported
 from hive_bitmap.spark.building.build import BuildReport
 from hive_bitmap.spark.following import table_refresh
 from hive_bitmap.spark.following.refresh_queue import Outcome, RefreshKey
@@ -22,6 +23,8 @@ from tests.spark.maintaining.life import drop_table, flat_table, parted_table, r
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from tests.spark.metastore.memory import MemoryMetastore
 
 FLAT, PARTED = RefreshKey("db", "flat", 1.0), RefreshKey("db", "parted", 1.0)
 
@@ -59,6 +62,22 @@ def test_only_indexes_of_the_interval_that_follow_are_refreshed(memory: SparkSes
     unindexed = {one.definition.name: one.unindexed for one in hive_bitmap.show(memory, table)}
     assert unindexed == {"often": 0, "rarely": 1, "never": 1}
     assert table_refresh.refresh_followers(memory, RefreshKey("db", table, 9.0), None) is Outcome.IN_VAIN
+
+
+def test_an_index_that_no_longer_fits_keeps_no_other_from_following(
+    memory: SparkSession, in_memory: MemoryMetastore, flat: Definition, tmp_path: Path
+) -> None:
+    hive_bitmap.build(memory, "flat", ["id"], auto_refresh=True, refresh_interval="1 second")
+    in_memory.give("db", "flat", columns=(Column("k", "bigint"), Column("id", "bigint")))
+    write(tmp_path / "t", 1, 5)
+    assert table_refresh.refresh_followers(memory, FLAT, None) is Outcome.CHANGED
+    statuses = {one.definition.name: one for one in hive_bitmap.show(memory, "flat")}
+    shown = {name: one.last_refresh for name, one in statuses.items()}
+    assert statuses["id"].unindexed == 0 and shown["id"] is not None and not shown["id"].error
+    assert shown["k"] is not None and "it is bigint" in shown["k"].error
+    hive_bitmap.drop(memory, "flat", "id")
+    with pytest.raises(Unsupported, match="it is bigint"):
+        table_refresh.refresh_followers(memory, FLAT, None)
 
 
 def test_only_partitions_that_were_written_are_looked_at(memory: SparkSession, tmp_path: Path) -> None:
