@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from hive_bitmap.core.explaining.measures import seconds, size
@@ -118,7 +119,8 @@ def notes_on_sums(
         if _is_held(asked, base, indexes):
             continue
         try:
-            described.append((asked, _definition(asked, base, {index.name for index in indexes})))
+            taken = {index.name for index in (*indexes, *(definition for _, definition in described))}
+            described.append((asked, _definition(asked, base, taken)))
         except HiveBitmapError:
             continue  # a column cannot be a key or be aggregated, or the table has changed since
     if not described:
@@ -147,9 +149,8 @@ def _definition(asked: AskedSums, base: Table, taken: Collection[str]) -> Defini
     Its name is not in `taken`. Raise HiveBitmapError if there can be no such index.
     """
     index = define(base, sorted(asked.columns), type="AGGREGATE", aggregates=asked.text(base))
-    if index.name not in taken:
-        return index
-    name = f"{index.name}_sums"
+    names = chain([index.name], (f"{index.name}_sums{number or ''}" for number in count()))
+    name = next(name for name in names if name not in taken)
     return define(base, sorted(asked.columns), name=name, type="AGGREGATE", aggregates=asked.text(base))
 
 

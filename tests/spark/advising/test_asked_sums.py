@@ -76,6 +76,8 @@ def test_what_an_index_holds_is_not_asked_for() -> None:
         index = define(table, ["country", "status"], type=type, aggregates=held)
         assert asking._is_held(asked, table, [index]) == is_held
     assert not asking._is_held(asked, table, [define(table, ["status"], aggregates="amount, day, count(name)")])
+    for taken, name in (((), "country"), (["country"], "country_sums"), (["country", "country_sums"], "country_sums1")):
+        assert asking._definition(asked, table, taken).name == name
 
 
 @pytest.mark.turn(2)
