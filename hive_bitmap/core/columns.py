@@ -1,4 +1,4 @@
-"""Describe columns of tables, and keys of indexes that are expressions over columns."""
+"""Describe columns of tables, and expressions over columns in indexes: keys, and what is aggregated."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Column:
 
 @dataclass(frozen=True)
 class KeyText:
-    """An expression in a statement that defines a key, and the key's name."""
+    """An expression in a statement that an index keys or aggregates, and its name."""
 
     sql: str
     alias: str
@@ -41,12 +41,13 @@ class KeyText:
 
 @dataclass(frozen=True)
 class KeyExpression:
-    """A key of an index that is an expression.
+    """An expression that is a key of an index, or that an index aggregates.
 
-    `alias` is the name of the key's column in the index table, and `type` Spark's simple string of the key's type.
-    `sql` is the text of the expression, and `canonical` its text after Spark has resolved it. `columns` are the columns
-    of the base table in the expression. `settings` are the settings of Spark on which the value depends, and the
-    version of the time zone's rules, by name. `spark` is the feature version of Spark, such as `4.3`.
+    `alias` is the name of the key's column in the index table; the names of the columns with aggregates end with it.
+    `type` is Spark's simple string of the expression's type. `sql` is the text of the expression, and `canonical` its
+    text after Spark has resolved it. `columns` are the columns of the base table in the expression. `settings` are the
+    settings of Spark on which the value depends, and the version of the time zone's rules, by name. `spark` is the
+    feature version of Spark, such as `4.3`.
     """
 
     alias: str
@@ -62,7 +63,7 @@ class KeyExpression:
 
     @cached_property
     def name(self) -> str:
-        """The name of the key in predicates and plans.
+        """The name of the expression in predicates and plans.
 
         The name depends on the expression and everything that its value depends on, but not on `alias`. No column of a
         table has this name.
@@ -92,6 +93,11 @@ class KeyExpression:
             "columns": [column.name for column in self.columns],
             "settings": dict(self.settings),
         }
+
+    @property
+    def aggregated_description(self) -> dict[str, Any]:
+        """The `description` of an expression that is aggregated."""
+        return {**self.description, "aggregated": True}
 
 
 Key = str | KeyText | KeyExpression  # a key of a new index; a str is the name of a column

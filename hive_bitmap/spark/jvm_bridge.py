@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 JAR = file_of("hive_bitmap.spark.catalyst", "hive-bitmap.jar")
 EXTENSION = "hive_bitmap.catalyst.BitmapExtension"
-PROTOCOL = 16  # as in PythonRequest.java, which says when to raise the number
+PROTOCOL = 17  # as in PythonRequest.java, which says when to raise the number
 _BRIDGE = "hive_bitmap.catalyst.Bridge"
 _bridges: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # the Java half's `Bridge`, by py4j's gateway
 _prepared: WeakSet[SparkContext] = WeakSet()

@@ -25,7 +25,6 @@ from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.definition import BUCKET, OFFSET
 from hive_bitmap.core.index.shard import compact_schema
 from hive_bitmap.core.indexing.computed_keys import KeyReader
-from hive_bitmap.core.indexing.group_indexing import aggregated_values
 from hive_bitmap.core.indexing.staged_values import ReadOptions
 from hive_bitmap.errors import CorruptIndex, FileChanged, Undecodable
 
@@ -212,7 +211,7 @@ def _compare_blocks(item: ShardItem, base: BaseFile, blocks: Sequence[tuple[int,
         reader = KeyReader.of(item.stored.definition, item.read_options, base.path, handle, base.blocks)
         for block, stored in blocks:
             keys = reader.block(block)
-            aggregated = aggregated_values(item.stored.definition, item.read_options, handle, block)
+            aggregated = reader.aggregated(block)
             block_problems = compare_block(item.stored.definition, keys, stored, aggregated)
             base.problems.add_all(block_problems, f"block at {base.blocks.offset[block]}: ")
     except Undecodable as e:
@@ -228,8 +227,8 @@ def _compare_file(item: ShardItem, base: BaseFile, stored: pa.Table) -> None:
         handle = format.open_file(base.path)
         reader = KeyReader.of(definition, item.read_options, base.path, handle, base.blocks)
         for block in base.filled.tolist():
-            aggregated = aggregated_values(definition, item.read_options, handle, block)
-            unread |= set(definition.aggregated_columns) - set(aggregated)
+            aggregated = reader.aggregated(block)
+            unread |= set(definition.measured_columns) - set(aggregated)
             blocks.append(block_aggregates(definition, reader.block(block), aggregated))
     except Undecodable:
         return  # it is reported for its blocks

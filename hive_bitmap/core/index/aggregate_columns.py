@@ -2,7 +2,8 @@
 
 An index may store the count, sum, minimum and maximum of other columns, for each key in each block (BITMAP) or in each
 file (AGGREGATE). With the text `count(*), sum(amount)` the index table has the columns `_count_of_all`,
-`_sum_of_amount` and so on. The column names follow Hive's AGGREGATE index. docs/format.md specifies the columns.
+`_sum_of_amount` and so on. An expression has a name for its columns: `sum(price * quantity) AS revenue`. The column
+names follow Hive's AGGREGATE index. docs/format.md specifies the columns.
 
 In Arrow and numpy, sums wrap silently when they overflow, even sums of decimals. So the type for adding values is
 chosen by the number of values and by the largest value: it can hold the sum of any selection of the rows.
@@ -10,7 +11,7 @@ chosen by the number of values and by the largest value: it can hold the sum of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeAlias
@@ -20,10 +21,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.core.columns import Column
+from hive_bitmap.core.columns import Column, KeyExpression, KeyText
 from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
-from hive_bitmap.core.index.key_columns import base_type, is_reserved, require_stored
-from hive_bitmap.core.predicates.tokens import Tokens
+from hive_bitmap.core.index.key_columns import base_type, check_alias, is_reserved, require_stored
+from hive_bitmap.core.predicates.tokens import Tokens, tokenize
 from hive_bitmap.core.table_info import Table, quote
 from hive_bitmap.errors import InvalidPredicate, InvalidProperty, Unsupported, suggestion
 
@@ -33,7 +34,7 @@ SUMMED = ("tinyint", "smallint", "int", "bigint", "decimal")
 COMPARED = (*SUMMED, "date")  # types of which a minimum and a maximum are stored
 SUM_DIGITS = 38  # digits of the decimal that holds a sum
 _DECIMALS = {"float": "decimal(9,2)", "double": "decimal(18,2)"}  # types to use instead of floats
-_EXAMPLE = "count(*), sum(amount), min(amount)"
+_EXAMPLE = "count(*), sum(amount), sum(price * quantity) AS revenue"
 Values: TypeAlias = "pa.Array | pa.ChunkedArray"
 WIDEST_DIGITS = 76  # digits of a decimal in 256 bits
 _KEY, _VALUE, _ADDED, _LOST = "key", "value", "added", "lost"
@@ -43,15 +44,19 @@ _KEY, _VALUE, _ADDED, _LOST = "key", "value", "added", "lost"
 class Aggregate:
     """A partial aggregate that each row of an index holds.
 
-    `function` is one of FUNCTIONS. If `column` is None, the aggregate is `count(*)`.
+    `function` is one of FUNCTIONS. If `column` is None, the aggregate is `count(*)`. The aggregate of an `expression`
+    has the name and the type of the expression as its `column`.
     """
 
     function: str
     column: Column | None = None
+    expression: KeyExpression | None = None
 
     def __str__(self) -> str:
         if self.column is None:
             return f"{self.function}(*)"
+        if self.expression is not None:
+            return f"{self.function}({self.expression.sql}) AS {self.expression.alias}"
         name = self.column.name
         return f"{self.function}({name if name.isidentifier() else quote(name)})"
 
@@ -73,30 +78,50 @@ class Aggregate:
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """A column that a query aggregates, with the functions that the answer needs.
+    """A column or expression that a query aggregates, with the functions that the answer needs.
 
-    `column` is the name of the column in the query. `functions` are some of FUNCTIONS, in the order of FUNCTIONS. They
-    always include `count`, which shows whether an index knows the values. With `may_be_key`, the answer may also come
-    from an index that has the column as a key.
+    `column` is the name of the column in the query, or `KeyExpression.name` of the `expression`. `functions` are some
+    of FUNCTIONS, in the order of FUNCTIONS. They always include `count`, which shows whether an index knows the values.
+    With `may_be_key`, the answer may also come from an index that has the column as a key.
     """
 
     column: str
     functions: tuple[str, ...]
     may_be_key: bool = False
+    expression: KeyExpression | None = None
 
     def __str__(self) -> str:
         """Return the aggregates to store for the measure, as text of the property."""
         extremes = [function for function in self.functions if function in ("min", "max")]
         functions = ["sum"] if "sum" in self.functions else extremes or ["count"]
-        return ", ".join(f"{function}({self.column})" for function in functions)
+        measured = self.column if self.expression is None else self.expression.sql
+        return ", ".join(f"{function}({measured})" for function in functions)
 
-    def aggregates(self, table: Table) -> tuple[Aggregate, ...]:
-        """Return the aggregates that the answer needs.
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the table's columns that the query aggregates."""
+        return (self.column,) if self.expression is None else tuple(c.name for c in self.expression.columns)
 
-        There are none if `table` has no data column of this name.
+    def held(self, aggregates: Iterable[Aggregate], columns: Collection[Column]) -> tuple[Aggregate, ...]:
+        """Return the aggregates of an index that the answer needs, in the order of `functions`.
+
+        `aggregates` are all aggregates of the index, and `columns` the current data columns of the table. The result is
+        empty if the index lacks one of the aggregates, or if a column has changed.
         """
-        columns = [column for column in table.columns if column.name.lower() == self.column.lower()]
-        return tuple(Aggregate(function, column) for column in columns for function in self.functions)
+        by_function = {a.function: a for a in aggregates if self._is_of(a, columns)}
+        found = tuple(by_function[function] for function in self.functions if function in by_function)
+        return found if len(found) == len(self.functions) else ()
+
+    def _is_of(self, aggregate: Aggregate, columns: Collection[Column]) -> bool:
+        """Return whether an aggregate is of this column or expression.
+
+        Two expressions are the same if their `name` is the same; an index may have another alias for it.
+        """
+        if aggregate.column is None or (aggregate.expression is None) != (self.expression is None):
+            return False
+        if aggregate.expression is None:
+            return aggregate.column in columns and aggregate.column.name.lower() == self.column.lower()
+        return aggregate.expression.name == self.column and set(aggregate.expression.columns) <= set(columns)
 
 
 def scale(column: Column) -> int:
@@ -109,15 +134,18 @@ def texts(aggregates: Iterable[Aggregate]) -> str:
     return ", ".join(map(str, aggregates))
 
 
-def parse(text: str) -> list[tuple[str, str]]:
+def parse(text: str) -> list[tuple[str, str | KeyText]]:
     """Parse a list of aggregates.
 
     Return pairs (function, column). For `count(*)`, the column is `*`. For a column without a function, the function is
-    "", which means all functions that suit the type of the column. Raise InvalidProperty.
+    "", which means all functions that suit the type of the column. An expression comes with its name in place of a
+    column. Raise InvalidProperty.
 
-    >>> parse("COUNT(*), sum(`a b`), price")
-    [('count', '*'), ('sum', 'a b'), ('', 'price')]
+    >>> parse("COUNT(*), sum(`a b`), price, sum(price * n) AS Revenue")
+    [('count', '*'), ('sum', 'a b'), ('', 'price'), ('sum', KeyText(sql='price * n', alias='revenue'))]
     """
+    if not text.strip():
+        return []
     try:
         tokens = Tokens(text)
     except InvalidPredicate as e:
@@ -130,7 +158,7 @@ def parse(text: str) -> list[tuple[str, str]]:
     return pairs
 
 
-def _item(tokens: Tokens) -> tuple[str, str]:
+def _item(tokens: Tokens) -> tuple[str, str | KeyText]:
     name = tokens.advance()
     if name.kind not in ("word", "name"):
         raise _malformed(tokens.text)
@@ -140,33 +168,75 @@ def _item(tokens: Tokens) -> tuple[str, str]:
     if function not in FUNCTIONS:
         more = ": sum and count give the average" if function == "avg" else suggestion(function, FUNCTIONS)
         raise InvalidProperty(f"unknown aggregate {function!r}; known: {', '.join(sorted(FUNCTIONS))}{more}")
-    column = tokens.advance()
-    is_star = function == "count" and column.key == "*"
-    if not tokens.accept(")") or not (is_star or column.kind in ("word", "name")):
+    argument = _argument(tokens)
+    if argument is None:
         raise _malformed(tokens.text)
-    return function, "*" if is_star else column.name
+    is_star = function == "count" and argument == "*"
+    column = tokenize(argument)[0]
+    if is_star or (argument == column.text and column.kind in ("word", "name")):
+        if tokens.next_is("AS"):
+            raise InvalidProperty(
+                f"{function}({argument}) is of a column, whose name is used: leave out AS and the name"
+            )
+        return function, "*" if is_star else column.name
+    if argument == "*" or column.key == "DISTINCT":
+        raise _malformed(tokens.text)
+    if not tokens.accept("AS"):
+        raise InvalidProperty(
+            f"{function}({argument}) is of an expression, which needs a name: {function}({argument}) AS name"
+        )
+    alias = tokens.advance()
+    if alias.kind not in ("word", "name"):
+        raise _malformed(tokens.text)
+    return function, KeyText(argument, alias.name.lower())
+
+
+def _argument(tokens: Tokens) -> str | None:
+    """Consume the argument of a function, and the bracket after it; return its text.
+
+    Return None if there is no argument, or no bracket after it.
+    """
+    start, end, depth = tokens.offset, tokens.offset, 1
+    while depth and tokens.token.kind not in ("end", "ambiguous"):
+        end = tokens.offset
+        depth += {"(": 1, ")": -1}.get(tokens.advance().key, 0)
+    return tokens.text[start:end].strip() or None if not depth else None
 
 
 def _malformed(text: str) -> InvalidProperty:
     return InvalidProperty(
-        f"aggregates is {text!r}: expected functions of columns, not of expressions, such as {_EXAMPLE!r}; to "
-        "aggregate an expression, store its values in a column of the table, and aggregate this column"
+        f"aggregates is {text!r}: expected functions of columns, or of expressions with a name, such as {_EXAMPLE!r}"
     )
 
 
-def resolve(table: Table, keys: Sequence[Column], text: str, *, counts_rows: bool = False) -> tuple[Aggregate, ...]:
-    """Return the aggregates that a text defines, in the order of their columns.
+def resolve(
+    table: Table,
+    keys: Sequence[Column],
+    text: str,
+    expressions: Mapping[KeyText, KeyExpression] | None = None,
+    *,
+    counts_rows: bool = False,
+) -> tuple[Aggregate, ...]:
+    """Return the aggregates that a text defines: of columns in their order, then of expressions.
 
-    `keys` are the keys of the index. Each aggregated column also gets its count. A column with a sum also gets its
-    minimum and maximum, which prove that no sum overflows. With `counts_rows`, `count(*)` is always among the
-    aggregates. `count(k)` of a key column k, as in Hive's examples of AGGREGATE, stands for `count(*)`. Raise
-    InvalidProperty for a malformed text, and NotFound for an unknown column. Raise Unsupported for a column that does
-    not support the function, and for a name that the index table has already.
+    `keys` are the keys of the index. `expressions` has the expressions of the text that Spark has resolved. Each
+    aggregated column also gets its count. A column with a sum also gets its minimum and maximum, which prove that no
+    sum overflows. With `counts_rows`, `count(*)` is always among the aggregates. `count(k)` of a key column k, as in
+    Hive's examples of AGGREGATE, stands for `count(*)`. Raise InvalidProperty for a malformed text, and NotFound for an
+    unknown column. Raise Unsupported for a column that does not support the function, for a name that the index table
+    has already, and for an expression that is not resolved.
     """
     where = f"table {table.full_name}"
     functions: dict[str, set[str]] = {}
+    measured: dict[KeyExpression, set[str]] = {}
     key_names = {key.name.lower() for key in keys}
-    for function, name in parse(text) if text.strip() else ():
+    for function, name in parse(text):
+        if isinstance(name, KeyText):
+            if expressions is None or name not in expressions:
+                raise Unsupported(f"{name.sql} is an expression: only a build aggregates expressions")
+            added = set(FUNCTIONS) if function == "sum" else {function, "count"}
+            measured.setdefault(expressions[name], set()).update(added)
+            continue
         if function == "count" and (name == "*" or name.lower() in key_names):
             counts_rows = True
             continue
@@ -179,8 +249,30 @@ def resolve(table: Table, keys: Sequence[Column], text: str, *, counts_rows: boo
     aggregates = [Aggregate("count")] if counts_rows else []
     for column in table.columns:
         aggregates += [Aggregate(name, column) for name in FUNCTIONS if name in functions.get(column.name, ())]
+    _check_expressions(table, keys, list(measured), where)
+    for expression, needed in measured.items():
+        aggregates += [Aggregate(name, expression.stored, expression) for name in FUNCTIONS if name in needed]
     _require_distinct(table, keys, aggregates, where)
     return tuple(aggregates)
+
+
+def _check_expressions(table: Table, keys: Sequence[Column], expressions: Sequence[KeyExpression], where: str) -> None:
+    """Require that expressions can be aggregated under their names.
+
+    `where` names the base table in messages. Raise Unsupported, and NotFound for a missing column.
+    """
+    if expressions and table.lake is not None:
+        raise Unsupported(f"{table.lake.kind} {where} cannot have aggregates of expressions: aggregate its columns")
+    taken = {column.name.lower() for column in (*table.columns, *table.partition_columns, *keys)} | {ALL}
+    canonical: dict[str, KeyExpression] = {}
+    for expression in expressions:
+        check_alias(expression, taken, where)
+        taken.add(expression.alias)
+        same = canonical.setdefault(expression.name, expression)
+        if same is not expression:
+            raise Unsupported(f"{expression.sql} is aggregated as {same.alias} already: give it one name")
+        for column in expression.columns:
+            require_stored(table, column.name)
 
 
 def _column(table: Table, keys: Sequence[Column], name: str) -> Column:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from hive_bitmap.core.bitmaps import ENCODINGS
-from hive_bitmap.core.columns import Column, KeyExpression, find
+from hive_bitmap.core.columns import Column, KeyExpression, KeyText, find
 from hive_bitmap.core.durations import interval_of, seconds_of
 from hive_bitmap.core.index import aggregate_columns
 from hive_bitmap.core.index.aggregate_columns import Aggregate
@@ -45,7 +45,8 @@ FORMER_VERSIONS = {
 }  # by `source`; indexes of these versions are found, replaced and deleted, but not used
 AGGREGATES = "aggregates"  # a feature, and the property of the same name
 EXPRESSIONS = "expressions"  # a feature: keys that are expressions
-FEATURES = frozenset({AGGREGATES, EXPRESSIONS})  # the `hive_bitmap.features` that this version supports
+MEASURED = "aggregated_expressions"  # a feature: aggregates of expressions
+FEATURES = frozenset({AGGREGATES, EXPRESSIONS, MEASURED})  # the `hive_bitmap.features` that this version supports
 PREFIX = "hive_bitmap."
 POINTER = PREFIX + "index_tables"  # property of a base table: a comma-separated list of index tables
 INDEX_DATABASE = PREFIX + "index_database"  # a setting of sessions, and a property of index tables
@@ -202,17 +203,29 @@ class Definition:
 
     @property
     def aggregated_columns(self) -> tuple[Column, ...]:
-        """The columns of the base table that are aggregated."""
-        columns = (aggregate.column for aggregate in self.aggregates)
+        """The columns of the base table that are aggregated, without the columns of aggregated expressions."""
+        columns = (aggregate.column for aggregate in self.aggregates if aggregate.expression is None)
         return tuple(dict.fromkeys(column for column in columns if column is not None))
 
-    def read_columns(self, base: Table) -> tuple[Column, ...]:
-        """Return the columns that builds read: `source_columns`, then the aggregated columns.
+    @property
+    def aggregated_expressions(self) -> tuple[KeyExpression, ...]:
+        """The expressions that are aggregated."""
+        expressions = (aggregate.expression for aggregate in self.aggregates)
+        return tuple(dict.fromkeys(expression for expression in expressions if expression is not None))
 
-        An aggregated column is left out if `base`, the base table, no longer has the column with this type. The
-        aggregates of such a column are NULL.
+    @property
+    def measured_columns(self) -> tuple[Column, ...]:
+        """The aggregated columns, and the aggregated expressions as columns with their names."""
+        return (*self.aggregated_columns, *(expression.stored for expression in self.aggregated_expressions))
+
+    def read_columns(self, base: Table) -> tuple[Column, ...]:
+        """Return the columns that builds read: `source_columns`, then the columns that aggregates need.
+
+        Such a column is left out if `base`, the base table, no longer has the column with this type. The aggregates
+        that need it are NULL.
         """
-        aggregated = (column for column in self.aggregated_columns if column in base.columns)
+        computed = (column for expression in self.aggregated_expressions for column in expression.columns)
+        aggregated = (column for column in (*self.aggregated_columns, *computed) if column in base.columns)
         return tuple(dict.fromkeys((*self.source_columns, *aggregated)))
 
     @property
@@ -309,6 +322,7 @@ def define(
     refresh_interval: str = REFRESH_INTERVAL,
     keep_removed: str = "",
     aggregates: str = "",
+    measured: Mapping[KeyText, KeyExpression] | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> Definition:
     """Define an index on columns of a table.
@@ -317,7 +331,7 @@ def define(
     the name of the index table, with or without a database. If `index_table` is None, the index table has its default
     name, in `index_database`. An index table of a Delta or Iceberg table gets no pointer, and stays in the database of
     its base table. `aggregates` is a list such as `count(*), sum(amount)`; an AGGREGATE index always has `count(*)`.
-    The other arguments are as in `build`.
+    `measured` has the expressions in this list that Spark has resolved. The other arguments are as in `build`.
 
     Raise NotFound for an unknown column. Raise Unsupported for a column that cannot be a key or be aggregated, for a
     table that is itself an index table, and for aggregates of a COMPACT index. Raise InvalidProperty for an unknown
@@ -375,7 +389,7 @@ def define(
         source=source,
         catalog=table.catalog,
         partitioned_by=table.partition_columns,
-        aggregates=aggregate_columns.resolve(table, ordered, aggregates, counts_rows=kind == "AGGREGATE"),
+        aggregates=aggregate_columns.resolve(table, ordered, aggregates, measured, counts_rows=kind == "AGGREGATE"),
         expressions=expressions,
     )
 
@@ -521,7 +535,9 @@ def to_properties(definition: Definition) -> dict[str, str]:
         optional[PREFIX + AGGREGATES] = _aggregates_text(definition.aggregates)
     if definition.expressions:
         optional[PREFIX + EXPRESSIONS] = _expressions_text(definition.expressions)
-    if features := [name for name in (AGGREGATES, EXPRESSIONS) if PREFIX + name in optional]:
+    if definition.aggregated_expressions:
+        optional[PREFIX + MEASURED] = _expressions_text(definition.aggregated_expressions)
+    if features := [name for name in (AGGREGATES, EXPRESSIONS, MEASURED) if PREFIX + name in optional]:
         optional[PREFIX + "features"] = ",".join(features)
     properties = {
         PREFIX + "version": definition.version,
@@ -608,7 +624,9 @@ def from_properties(properties: Mapping[str, str]) -> Definition | None:
             partitioned_by=_columns(stored.get("partitioned_by", "[]"), source),
             version=version,
             index_database=check_name(stored.get("index_database", "")),
-            aggregates=_aggregates(stored.get(AGGREGATES, "[]"), source),
+            aggregates=_aggregates(
+                stored.get(AGGREGATES, "[]"), _expressions(stored.get(MEASURED, "[]"), source), source
+            ),
             expressions=_expressions(stored.get(EXPRESSIONS, "[]"), source),
         )
         if definition.columns[len(definition.plain_columns) :] != tuple(e.stored for e in definition.expressions):
@@ -655,13 +673,18 @@ def _aggregates_text(aggregates: Sequence[Aggregate]) -> str:
     return json.dumps(items, ensure_ascii=True)
 
 
-def _aggregates(text: str, source: str) -> tuple[Aggregate, ...]:
+def _aggregates(text: str, expressions: Sequence[KeyExpression], source: str) -> tuple[Aggregate, ...]:
     """Read a JSON array of aggregates.
 
-    Raise the same errors as `_columns`.
+    The column of an aggregate is the name of one of the `expressions`, or else a column of the base table. Raise the
+    same errors as `_columns`.
     """
+    by_column = {expression.stored: expression for expression in expressions}
     items = [(function, _columns(json.dumps(columns), source)) for function, *columns in json.loads(text)]
-    aggregates = tuple(Aggregate(function, *columns) for function, columns in items)
+    pairs = ((function, columns[0] if columns else None) for function, columns in items)
+    aggregates = tuple(
+        Aggregate(function, column, None if column is None else by_column.get(column)) for function, column in pairs
+    )
     if not all(
         a.function in ({"count"} if a.column is None else aggregate_columns.functions_of(a.column)) for a in aggregates
     ):

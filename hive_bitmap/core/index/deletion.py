@@ -25,6 +25,7 @@ from hive_bitmap.core.parallel import map_parallel
 STAGING = "_staging"  # folder in a generation for the values that Spark reads or computes for a build
 STAGED_LIST = "staged.parquet"  # list of files with staged values
 COMPUTED_LIST = "computed.parquet"  # list of files with computed keys
+MEASURED_LIST = "measured.parquet"  # list of files with computed values to aggregate
 MOST_NAMED = 5  # most foreign names that a message lists
 _MANIFEST_NAMES = (manifest.FILES_NAME, manifest.LINES_NAME, manifest.SHARDS_NAME, checksums.NAME)
 _ROOT_FILES = (roots.MARKER, refresh_record.NAME)
@@ -229,7 +230,7 @@ def _shard_of_cardinalities(name: str) -> str:
 
 
 def _is_staged(name: str) -> bool:
-    return name in (STAGED_LIST, COMPUTED_LIST) or bool(_STAGED_NAME.fullmatch(name))
+    return name in (STAGED_LIST, COMPUTED_LIST, MEASURED_LIST) or bool(_STAGED_NAME.fullmatch(name))
 
 
 def _stays(folder: str, foreign: Sequence[str]) -> str:

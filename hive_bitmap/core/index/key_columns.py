@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.columns import Column, KeyExpression, find
@@ -62,21 +62,27 @@ def check_expressions(table: Table, expressions: Sequence[KeyExpression]) -> Non
     where = f"table {table.full_name}"
     taken = {column.name.lower() for column in (*table.columns, *table.partition_columns)}
     for expression in expressions:
-        alias = expression.alias
-        if alias.lower() in taken:
-            raise Unsupported(
-                f"{alias!r} is already a column of {where} or of the index: name {expression.sql} otherwise"
-            )
-        if not re.fullmatch(r"[a-z][a-z0-9_]*", alias) or alias.startswith("hive_bitmap"):
-            raise Unsupported(
-                f"{alias!r} cannot name {expression.sql}: such a name has lower-case letters, digits and _, and begins "
-                "with a letter, but not with hive_bitmap"
-            )
-        if expression.name in taken:
-            raise Unsupported(f"{where} has a column {expression.name!r}, a name that is reserved: rename it")
+        check_alias(expression, taken, where)
         for column in expression.columns:
             require_stored(table, column.name)
-        taken.add(alias)
+        taken.add(expression.alias)
+
+
+def check_alias(expression: KeyExpression, taken: Collection[str], where: str) -> None:
+    """Require that the name of an expression is valid and free.
+
+    `taken` has names of columns in lower case. `where` names the base table in messages. Raise Unsupported.
+    """
+    alias = expression.alias
+    if alias.lower() in taken:
+        raise Unsupported(f"{alias!r} is already a column of {where} or of the index: name {expression.sql} otherwise")
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", alias) or alias.startswith("hive_bitmap"):
+        raise Unsupported(
+            f"{alias!r} cannot name {expression.sql}: such a name has lower-case letters, digits and _, and begins "
+            "with a letter, but not with hive_bitmap"
+        )
+    if expression.name in taken:
+        raise Unsupported(f"{where} has a column {expression.name!r}, a name that is reserved: rename it")
 
 
 def is_reserved(name: str) -> bool:

@@ -26,9 +26,8 @@ def problem(base: Table, definition: Definition) -> str:
     if definition.source != (base.lake.kind if base.lake else ""):
         kind = f"is {base.lake.kind} now" if base.lake else f"is no longer {definition.source}"
         return f"table {base.full_name} {kind}: drop index {definition.name} and create it again"
-    if reserved := {c.name.lower() for c in base.columns}.intersection(
-        definition.key_names[len(definition.plain_columns) :]
-    ):
+    expressions = (*definition.expressions, *definition.aggregated_expressions)
+    if reserved := {c.name.lower() for c in base.columns}.intersection(e.name for e in expressions):
         return f"table {base.full_name} has a column {min(reserved)!r}, a name that is reserved: rename it"
     for column in definition.source_columns:
         if base.lake and column.name in base.lake.partitioned_by:

@@ -8,7 +8,6 @@ are NULL.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -40,7 +39,6 @@ from hive_bitmap.core.stores import IMMUTABLE, FileStatus
 from hive_bitmap.core.table_info import Values
 from hive_bitmap.errors import FileChanged, Undecodable
 
-log = logging.getLogger(__name__)
 SHARD_BYTES = 256 << 20  # bytes of index rows after which a shard is written, to limit the memory of a task
 PLAIN_KEYS = 64  # most keys of any block in the encoding plain; bitmaps then take up to 8 bytes for each row
 PLAIN_BYTES = 64 << 10  # most bytes of a block's bitmaps in the encoding plain if it has more than PLAIN_KEYS keys
@@ -163,8 +161,8 @@ def index_rows(
     """Return the index rows of one block, one for each distinct key.
 
     The result has the schema `built_schema(definition)`. `keys` holds the indexed columns of all rows of the block, in
-    row order. `bucket` is the path of the base file, and `offset` the offset of the block. `aggregated` holds the
-    aggregated columns that can be read.
+    row order. `bucket` is the path of the base file, and `offset` the offset of the block. `aggregated` holds those of
+    `Definition.measured_columns` whose values are known.
     """
     codes, distinct = _codes([keys[name] for name in definition.column_names])
     present, bits = key_bytes(codes)
@@ -176,25 +174,6 @@ def index_rows(
         columns += partials(tuple(aggregates), codes, cardinalities, values)
     columns.append(pa.array(cardinalities, pa.int32()))
     return pa.Table.from_arrays(columns, schema=built_schema(definition))
-
-
-def aggregated_values(
-    definition: Definition, options: ReadOptions, handle: Any, block: int
-) -> dict[Column, pa.ChunkedArray]:
-    """Return the aggregated columns of one block, as far as they can be read.
-
-    `handle` is the open base file, and `block` the position of the block in the file. Columns that the table no longer
-    has, or that cannot be read, are missing in the result.
-    """
-    format, values = options.file_format(), {}
-    for column in definition.aggregated_columns:
-        if column not in options.schema:
-            continue
-        try:
-            values[column] = format.key_columns(handle, block, options.key_columns([column])).column(0)
-        except Undecodable as e:
-            log.info("column %s of block %d is not aggregated: %s", column.name, block, e)
-    return values
 
 
 def _files_at_once(group: Group) -> int:
@@ -284,7 +263,7 @@ def _rows_or_reason(group: Group, definition: Definition, path: str, handle: Any
         reader = KeyReader.of(definition, group.read_options, path, handle, blocks)
         for block in np.flatnonzero(blocks.rows).tolist():
             keys = reader.block(block)
-            values = aggregated_values(definition, group.read_options, handle, block)
+            values = reader.aggregated(block)
             rows.append(shard.packed(index_rows(definition, keys, path, int(blocks.offset[block]), values)))
             size += rows[-1].nbytes
             if size > MOST_BYTES:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.aggregate_columns import Aggregate, Measure, texts
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.planning.plan import IndexUse
@@ -41,12 +42,14 @@ class IndexChoice:
 
     `by_column` has the chosen indexes by lower-case column name. Any index can give the number of all rows; the index
     that is chosen for this has the key ANY_KEY in `by_column`. `unserved` says why no index can serve the request; it
-    is None if an index serves the request.
+    is None if an index serves the request. `aggregates` are those that the request needs, as the chosen index holds
+    them.
     """
 
     by_column: Mapping[str, Definition]
     unserved: Unserved | None
     uses: tuple[IndexUse, ...]
+    aggregates: tuple[Aggregate, ...] = ()
 
     def unused(self, reason: str) -> tuple[IndexUse, ...]:
         """Return `uses` with every index marked as not used.
@@ -94,7 +97,8 @@ def choose_for_sums(
     indexes: Sequence[tuple[Definition, str]],
     predicate: Predicate,
     keys: Sequence[str],
-    measures: Mapping[Measure, Sequence[Aggregate]],
+    measures: Sequence[Measure] = (),
+    columns: Collection[Column] = (),
     partitioned_by: Collection[str] = (),
 ) -> IndexChoice:
     """Choose the index whose partial aggregates answer a query.
@@ -105,48 +109,50 @@ def choose_for_sums(
     with the keys and aggregates is chosen, and other BITMAP indexes for the tested columns that it lacks.
 
     In `by_column`, the index with the aggregates also has the key ANY_KEY, because the query may name none of its
-    columns. `measures` maps each measure to its aggregates. A measured column that is not a data column of the table
-    has no aggregates, and then no index is chosen. `indexes` pairs each definition with the reason why the index cannot
+    columns. `columns` are the data columns of the table; no index is chosen if a measure needs any other column.
+    `indexes` pairs each definition with the reason why the index cannot
     be used; "" for a usable index. `keys` are the grouping columns in lower case.
     """
-    aggregates = [aggregate for held in measures.values() for aggregate in held]
     tested = {column.lower() for column in columns_of(predicate)}
     needed, keyed = {*keys, *tested} - set(partitioned_by), set(keys) - set(partitioned_by)
     holding = [
         definition
         for definition, why_not in indexes
-        if not why_not and definition.counts_rows and all(measures.values()) and holds(definition, aggregates)
+        if not why_not and definition.counts_rows and all(m.held(definition.aggregates, columns) for m in measures)
     ]
     serving = [definition for definition in holding if needed <= definition.lower_key_names]
     if not serving and measures and (by_blocks := _choose_by_blocks(indexes, holding, keyed, needed - keyed)):
-        return _with_sums(indexes, by_blocks, predicate, aggregates)
+        return _with_sums(indexes, by_blocks, predicate, measures, columns)
     if not serving:
         by = f" by {_shown(sorted(needed), [definition for definition, _ in indexes])}" if needed and holding else ""
         why = f"no index holds {', '.join(map(str, measures))}{by}{_unusable(indexes)}"
         return IndexChoice(by_column={}, unserved=Unserved(Reason.NOT_TESTED, why), uses=())
     chosen = min(serving, key=lambda d: (len(d.columns), not d.counts_files, d.name))
     by_column = dict.fromkeys((*sorted(needed), ANY_KEY), chosen)
-    return _with_sums(indexes, by_column, predicate, aggregates)
+    return _with_sums(indexes, by_column, predicate, measures, columns)
 
 
 def _with_sums(
     indexes: Sequence[tuple[Definition, str]],
     by_column: Mapping[str, Definition],
     predicate: Predicate,
-    aggregates: Sequence[Aggregate],
+    measures: Sequence[Measure],
+    columns: Collection[Column],
 ) -> IndexChoice:
-    """Return the choice of indexes, one of which holds `aggregates`.
+    """Return the choice of indexes, one of which holds the aggregates of `measures`.
 
-    `by_column` has the chosen indexes; the index with the aggregates has the key ANY_KEY.
+    `by_column` has the chosen indexes; the index with the aggregates has the key ANY_KEY. `columns` are the data
+    columns of the table.
     """
     holder, uses = by_column[ANY_KEY], []
+    aggregates = tuple(a for measure in measures for a in measure.held(holder.aggregates, columns))
     for use in explain_indexes(indexes, by_column, predicate):
         if use.name == holder.name:
-            columns = [column for column, chosen in by_column.items() if chosen is holder and column != ANY_KEY]
-            serves = f"serves {_shown(columns, [holder])}; " if columns else ""
+            served = [column for column, chosen in by_column.items() if chosen is holder and column != ANY_KEY]
+            serves = f"serves {_shown(served, [holder])}; " if served else ""
             use = replace(use, reason=f"{serves}holds {texts(aggregates) or Aggregate('count')}")
         uses.append(use)
-    return IndexChoice(by_column=by_column, unserved=None, uses=tuple(uses))
+    return IndexChoice(by_column=by_column, unserved=None, uses=tuple(uses), aggregates=aggregates)
 
 
 def _choose_by_blocks(
@@ -198,7 +204,7 @@ def choose_cube(
     ]
     if not needed or not serving or any(definition.has_bitmaps for definition in serving):
         return None
-    return choose_for_sums(indexes, predicate, keys, {}, partitioned_by)
+    return choose_for_sums(indexes, predicate, keys, partitioned_by=partitioned_by)
 
 
 def holds(definition: Definition, aggregates: Collection[Aggregate]) -> bool:

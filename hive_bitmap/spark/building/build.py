@@ -169,9 +169,9 @@ def build(
     `refresh_interval`. If `auto_refresh` is None, the indexes are refreshed if `hive.optimize.index.autoupdate` of the
     session is true and the index supports it. `keep_removed`, such as `7 days`, is how long the index keeps rows of
     files that a Delta or Iceberg table no longer has, for queries of older versions. With `aggregates`, such as
-    `count(*), sum(amount)`, the rows of the index tables also hold these aggregates, for each key and block, or for
-    each key and file (AGGREGATE). `comment` and the user-defined `properties` are stored and shown. `progress` is
-    called with the state of the build, while it runs.
+    `count(*), sum(amount), sum(price * n) AS revenue`, the rows of the index tables also hold these aggregates, for
+    each key and block, or for each key and file (AGGREGATE). `comment` and the user-defined `properties` are stored and
+    shown. `progress` is called with the state of the build, while it runs.
 
     Raise NotFound, AlreadyExists, Unsupported, InvalidProperty or InvalidPredicate before anything is written, and
     BuildFailed if the job or the publishing fails.
@@ -190,6 +190,7 @@ def build(
     index_database = session_settings.settings(spark).get(INDEX_DATABASE, "")
     follows = _follows_by_default(spark, type, deferred=deferred) if auto_refresh is None else auto_refresh
     definitions = []
+    measured = key_expressions.resolved_aggregates(spark, base, aggregates)
     for item in key_expressions.resolved_items(spark, base, columns):
         definition = define(
             base,
@@ -206,6 +207,7 @@ def build(
             refresh_interval=refresh_interval,
             keep_removed=keep_removed,
             aggregates=aggregates,
+            measured=measured,
             properties=properties,
         )
         if if_not_exists and any(index.definition.name == definition.name for index in indexes):

@@ -1,18 +1,20 @@
-"""Have Spark compute the keys of a build that are expressions.
+"""Have Spark compute the expressions of a build: keys, and values to aggregate.
 
 One job reads the columns of the expressions from the base files, as a build reads keys: physical rows, in the order of
 the file, and only values that Spark reads in the same way. Spark evaluates the expressions over these rows, under the
 settings that the indexes record. Tasks write the results to scratch files, one for each base file. There is no shuffle,
-so the rows keep their order. If an expression fails for a row, the file of this row stays unindexed. Fingerprints are
-taken before Spark starts to read, so that a change of a file during the read is detected.
+so the rows keep their order. If a key fails for a row, the file of this row stays unindexed; if an aggregated
+expression fails, its aggregates are NULL for the file. Fingerprints are taken before Spark starts to read, so that a
+change of a file during the read is detected.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
@@ -26,7 +28,7 @@ from hive_bitmap.core.columns import Column, KeyExpression
 from hive_bitmap.core.formats.key_values import arrow_type
 from hive_bitmap.core.index import fingerprint
 from hive_bitmap.core.index.definition import Definition
-from hive_bitmap.core.indexing.computed_keys import COMPUTED, LIST
+from hive_bitmap.core.indexing.computed_keys import COMPUTED, LIST, MEASURED_LIST
 from hive_bitmap.core.indexing.staged_values import ReadOptions, write_list
 from hive_bitmap.core.table_info import Table, quote
 from hive_bitmap.errors import BuildFailed, FileChanged, Undecodable, Unsupported
@@ -35,6 +37,7 @@ from hive_bitmap.spark.jvm_bridge import bridge
 from hive_bitmap.spark.metastore import jvm_reader
 from hive_bitmap.spark.tasks import worker_python
 from hive_bitmap.spark.tasks.distribution import distribute, failure, is_worker_death, received, with_store_settings
+from hive_bitmap.spark.versions import feature_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,36 +53,65 @@ def compute(
     spark: SparkSession,
     base: Table,
     files: Collection[str],
-    definitions: Iterable[Definition],
+    definitions: Sequence[Definition],
     options: ReadOptions,
     folder: str,
 ) -> None:
-    """Compute the keys of these base files, and write them into `folder`.
+    """Compute the expressions of indexes over these base files, and write the values into `folder`.
 
-    Raise BuildFailed, or WorkerDied if a Python worker ended. Raise Unsupported if this session cannot compute the
-    keys as they were defined.
+    Keys and values to aggregate are computed one after the other, because a column that cannot be read spoils only the
+    expressions that are computed together. Raise BuildFailed, or WorkerDied if a Python worker ended. Raise Unsupported
+    if this session cannot compute the expressions as they were defined.
     """
-    expressions = list({e.name: e for definition in definitions for e in definition.expressions}.values())
+    write_values = partial(_write_values, spark, base, files, options, folder)
+    if keys := {e.name: e for definition in definitions for e in definition.expressions}:
+        write_values(list(keys.values()), LIST, [e.description for e in keys.values()])
+    aggregated = {e.name: e for definition in definitions for e in definition.aggregated_expressions}
+    if aggregated:
+        version = feature_version(spark)
+        current = [e for e in aggregated.values() if e.spark == version and set(e.columns) <= set(base.columns)]
+        write_values(current, MEASURED_LIST, [e.aggregated_description for e in current])
+
+
+def _write_values(
+    spark: SparkSession,
+    base: Table,
+    files: Collection[str],
+    options: ReadOptions,
+    folder: str,
+    expressions: Sequence[KeyExpression],
+    list_name: str,
+    described: Sequence[Mapping[str, Any]],
+) -> None:
+    """Compute expressions over base files; write the values, and a list of the files.
+
+    `described` are the expressions in the form that `KeyExpressions.java` takes. Without expressions, the list says
+    that nothing is known of the files. Raise the errors of `compute`.
+    """
     prints = fingerprint.take_all(sorted(files))
+    if not expressions:
+        nothing = {"part": "", "reason": "its columns have changed", "failed": [], "seconds": 0.0}
+        write_list(f"{folder}/{list_name}", COMPUTED, [(taken, nothing) for taken in prints.values()])
+        return
     sources = list(dict.fromkeys(column for expression in expressions for column in expression.columns))
     try:
-        values = _evaluated(spark, list(prints), sources, expressions, options)
+        values = _evaluated(spark, list(prints), sources, described, options)
         task = with_store_settings(spark, write, names=[expression.name for expression in expressions], folder=folder)
         rows = worker_python.map_in_arrow(values, task, PARTS).collect() if prints else []
     except Unsupported:
         raise
     except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
         failed = WorkerDied if is_worker_death(e) else BuildFailed
-        raise failed(f"Spark cannot compute the keys of table {base.full_name}: {failure(spark, e)}") from e
+        raise failed(f"Spark cannot compute expressions of table {base.full_name}: {failure(spark, e)}") from e
     of_path = {row["path"]: row.asDict() for row in rows}
-    write_list(f"{folder}/{LIST}", COMPUTED, [(f, of_path[f.path]) for f in prints.values() if f.path in of_path])
+    write_list(f"{folder}/{list_name}", COMPUTED, [(f, of_path[f.path]) for f in prints.values() if f.path in of_path])
 
 
 def _evaluated(
     spark: SparkSession,
     paths: Sequence[str],
     sources: Sequence[Column],
-    expressions: Sequence[KeyExpression],
+    described: Sequence[Mapping[str, Any]],
     options: ReadOptions,
 ) -> DataFrame:
     """Return the rows of base files, with the values of expressions.
@@ -89,15 +121,14 @@ def _evaluated(
     from pyspark.sql import DataFrame
 
     if not jvm_reader.available(spark):
-        raise Unsupported("a Spark Connect client cannot compute keys that are expressions: use a classic session")
+        raise Unsupported("a Spark Connect client cannot compute expressions of an index: use a classic session")
     # TIMESTAMP is another type in sessions that set spark.sql.timestampType
     types = {column.name: "timestamp_ltz" if column.type == "timestamp" else column.type for column in sources}
     fields = [f"{quote(FILE)} string", f"{quote(REASON)} string", *(f"{quote(n)} {type}" for n, type in types.items())]
     task = with_store_settings(spark, read, columns=list(sources), options=options)
     rows = worker_python.map_in_arrow(distribute(spark, paths), task, ", ".join(fields))
-    described = json.dumps([expression.description for expression in expressions])
     try:
-        frame = bridge(spark).withKeys(spark._jsparkSession, cast(Any, rows)._jdf, described)
+        frame = bridge(spark).withKeys(spark._jsparkSession, cast(Any, rows)._jdf, json.dumps(described))
     except Exception as e:
         raise Unsupported(java_message(e)) from e
     return DataFrame(frame, spark)
@@ -153,7 +184,7 @@ def _rows(path: str, columns: Sequence[Column], options: ReadOptions) -> Iterato
 
 
 def write(batches: Iterable[pa.RecordBatch], names: Sequence[str], folder: str) -> Iterator[pa.RecordBatch]:
-    """Inside a task: write the keys of each file to a scratch file.
+    """Inside a task: write the values of each file to a scratch file.
 
     Yield a row for each base file: its path; the name of its scratch file, "" if no values were written; why its
     columns could not be read, "" if they were read; the names of the expressions that fail for at least one row; and

@@ -1,4 +1,4 @@
-"""Resolve the keys of a new index.
+"""Resolve the keys and the aggregated expressions of a new index.
 
 A key is the name of a column, or an expression with a name: a text such as `date_trunc('HOUR', ts) AS hour`, or a
 Column of Spark, `date_trunc("HOUR", "ts").alias("hour")`. Spark resolves the expression under the settings of the
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, Union, cast
 
 from hive_bitmap.core.columns import Key, KeyExpression, KeyText
+from hive_bitmap.core.index import aggregate_columns
 from hive_bitmap.core.index.key_columns import require_keys, require_stored
 from hive_bitmap.core.predicates.tokens import key_text
 from hive_bitmap.core.table_info import Table
@@ -54,6 +55,19 @@ def resolved(spark: SparkSession, base: Table, keys: Sequence[SparkKey]) -> list
     return [_resolved(spark, base, _parsed(key, names)) for key in keys]
 
 
+def resolved_aggregates(spark: SparkSession, base: Table, text: str) -> dict[KeyText, KeyExpression]:
+    """Resolve the expressions in a list of aggregates.
+
+    Raise InvalidProperty for a malformed list, Unsupported for an expression that cannot be aggregated, and NotFound
+    for a missing column.
+    """
+    texts = dict.fromkeys(item for _, item in aggregate_columns.parse(text) if isinstance(item, KeyText))
+    what = f"cannot be aggregated by an index on table {base.full_name}"
+    if texts and base.lake is not None:
+        raise Unsupported(f"{_shown(next(iter(texts)))} {what}: aggregates of {base.lake.kind} tables are of columns")
+    return {item: _described_expression(spark, base, item, what, is_aggregated=True) for item in texts}
+
+
 def _parsed(key: SparkKey, names: set[str]) -> SparkKey:
     if not isinstance(key, str) or key.lower() in names:
         return key
@@ -63,12 +77,27 @@ def _parsed(key: SparkKey, names: set[str]) -> SparkKey:
 def _resolved(spark: SparkSession, base: Table, key: SparkKey) -> str | KeyExpression:
     if isinstance(key, (str, KeyExpression)):
         return key
+    what = f"cannot be a key of an index on table {base.full_name}"
+    return _described_expression(spark, base, key, what)
+
+
+def _shown(key: KeyText | Column) -> str:
+    """Return the text of an expression for a message, not too long."""
     text = key.sql if isinstance(key, KeyText) else str(key)
-    text = text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 2]}.."
-    what = f"{text} cannot be a key of an index on table {base.full_name}"
+    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 2]}.."
+
+
+def _described_expression(
+    spark: SparkSession, base: Table, key: KeyText | Column, what: str, *, is_aggregated: bool = False
+) -> KeyExpression:
+    """Have Spark resolve an expression, as a key or as an expression that `is_aggregated`.
+
+    `what` says in messages what the expression cannot be. Raise Unsupported, and NotFound for a missing column.
+    """
+    what = f"{_shown(key)} {what}"
     if not jvm_reader.available(spark):
         raise Unsupported(f"{what} from a Spark Connect client: {FROM_CONNECT}")
-    described = _described(spark, base, key)
+    described = _described(spark, base, key, is_aggregated)
     if "refusal" in described:
         raise Unsupported(f"{what}: {described['refusal']}")
     columns = [require_stored(base, name) for name in described["columns"]]
@@ -86,8 +115,10 @@ def _resolved(spark: SparkSession, base: Table, key: SparkKey) -> str | KeyExpre
     )
 
 
-def _described(spark: SparkSession, base: Table, key: KeyText | Column) -> dict[str, Any]:
+def _described(spark: SparkSession, base: Table, key: KeyText | Column, is_aggregated: bool) -> dict[str, Any]:
     java, session = bridge(spark), spark._jsparkSession
     if isinstance(key, KeyText):
+        if is_aggregated:
+            return dict(json.loads(java.describeAggregated(session, key.sql, base.declared)))
         return dict(json.loads(java.describeKey(session, key.sql, base.declared)))
     return dict(json.loads(java.describeColumn(session, cast(Any, key)._jc, base.declared)))

@@ -107,7 +107,7 @@ def in_scratch(
 def staged(
     spark: SparkSession, base: Table, sources: Sequence[Source], definitions: Iterable[Definition], folder: str
 ) -> Iterator[str]:
-    """Have Spark read what tasks cannot read, and compute keys that are expressions.
+    """Have Spark read what tasks cannot read, and compute expressions.
 
     Yield the folder with the values, or "" if tasks read all that they need themselves. The yielded folder lies in
     `folder`, a generation that has been started, and is deleted at the end of the block. Raise BuildFailed if Spark
@@ -132,7 +132,7 @@ def staged(
         names = dict.fromkeys(column.name for definition in definitions for column in definition.read_columns(base))
         if is_read:
             _stage(spark, base, sources, list(names), inner)
-        if computed := [definition for definition in definitions if definition.expressions]:
+        if computed := [definition for definition in definitions if _has_expressions(definition)]:
             options = ReadOptions(format_of(base), base.columns, metastore.time_zone(spark), inner if is_read else "")
             compute(spark, base, {file.path for source in sources for file in source.files}, computed, options, inner)
         yield inner
@@ -141,8 +141,12 @@ def staged(
 
 
 def _is_needed(base: Table, definitions: Sequence[Definition]) -> bool:
-    """Return whether tasks cannot read all keys themselves."""
-    return format_of(base) in LAYOUTS or any(definition.expressions for definition in definitions)
+    """Return whether tasks cannot read all values themselves."""
+    return format_of(base) in LAYOUTS or any(map(_has_expressions, definitions))
+
+
+def _has_expressions(definition: Definition) -> bool:
+    return bool(definition.expressions or definition.aggregated_expressions)
 
 
 def _no_place(base: Table, error: OSError) -> Unsupported:

@@ -8,7 +8,7 @@ index. All functions here are pure, and need no Spark.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -20,7 +20,6 @@ from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.aggregate_columns import FUNCTIONS, Measure
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.listings.file_listing import format_of
-from hive_bitmap.core.planning.index_choice import holds
 from hive_bitmap.core.planning.learnt_prices import FROZEN, PRICES
 from hive_bitmap.core.planning.prices import Prices, share_of_bytes
 from hive_bitmap.core.planning.settings import Settings
@@ -208,7 +207,7 @@ class Sums:
         return {"keys": self.keys, "measures": measures}
 
     def by_keys_of(self, table: Table, definitions: Sequence[Definition]) -> Sums:
-        """Return the sums with some of the measures turned into keys.
+        """Return the sums with the expressions of the measures, and with some of the measures turned into keys.
 
         A measure that may be a key (`may_be_key`) becomes a key in two cases: its column is a partition column, or the
         column is indexed and no index has the partial aggregates that the measure needs. `definitions` are the indexes.
@@ -217,13 +216,17 @@ class Sums:
         partitioned_by = {column.name.lower() for column in table.partition_columns}
 
         def is_key(measure: Measure) -> bool:
-            aggregates = measure.aggregates(table)
-            held = aggregates and any(holds(definition, aggregates) for definition in definitions)
+            held = any(measure.held(definition.aggregates, table.columns) for definition in definitions)
             name = measure.column.lower()
             return measure.may_be_key and (name in partitioned_by or (not held and name in keyed))
 
         moved = tuple(measure.column for measure in self.measures if is_key(measure))
-        measures = tuple(measure for measure in self.measures if measure.column not in moved)
+        expressions = {e.name: e for definition in definitions for e in definition.aggregated_expressions}
+        measures = tuple(
+            replace(measure, expression=expressions.get(measure.column))
+            for measure in self.measures
+            if measure.column not in moved
+        )
         return Sums((*self.keys, *moved), measures, None if moved else self.top)
 
 

@@ -48,6 +48,7 @@ from hive_bitmap.spark.metastore.jvm_reader import text_of
 from hive_bitmap.spark.preparing.spark_only import fallback_reason
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
+from hive_bitmap.spark.versions import feature_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -366,14 +367,19 @@ def _with_keys(
     key is usable only where the query contains the very expression of the index. Other keys of the same index stay
     usable.
     """
-    expressions = {e.name: e for index in indexes if not index.why_not for e in index.definition.expressions}
-    if not expressions:
+    usable = [index.definition for index in indexes if not index.why_not]
+    expressions = {e.name: e for definition in usable for e in definition.expressions}
+    version = feature_version(question.spark)
+    aggregated = {e.name: e for definition in usable for e in definition.aggregated_expressions if e.spark == version}
+    if not expressions and not aggregated:
         return question, indexes, fields
-    columns = {name for index in indexes if not index.why_not for name in index.definition.key_names} - {*expressions}
+    columns = {name for definition in usable for name in definition.key_names} - {*expressions}
     keys = [expression.description for expression in expressions.values()]
-    described = json.dumps({"keys": keys, "columns": sorted(columns)})
+    measures = [expression.aggregated_description for expression in aggregated.values()]
+    described = json.dumps({"keys": keys, "aggregated": measures, "columns": sorted(columns)})
     keyed = json.loads(text_of(question.jvm.withKeys(question.scan.number, described)))
     whys = {key["name"]: key["why"] for key in keyed["keys"] if key["why"] and not key["used"]}
+    whys |= {measure["name"]: measure["why"] for measure in keyed["aggregated"] if measure["why"]}
     judged = tuple(_judged(index, whys) for index in indexes)
     scan = Scan.of(question.scan.number, keyed, question.scan.cores)
     return replace(question, scan=scan), judged, keyed
@@ -386,9 +392,11 @@ def _judged(index: Index, whys: Mapping[str, str]) -> Index:
     """
     definition = index.definition
     unusable = [expression for expression in definition.expressions if expression.name in whys]
-    if not unusable or index.problem:
+    not_added = [expression for expression in definition.aggregated_expressions if expression.name in whys]
+    if not (unusable or not_added) or index.problem:
         return index
-    reason = f"index {definition.name} has {unusable[0].sql}, but {whys[unusable[0].name]}"
+    first = (*unusable, *not_added)[0]
+    reason = f"index {definition.name} has {first.sql}, but {whys[first.name]}"
     if len(unusable) < len(definition.columns):
         return replace(index, unusable_key=reason)
     return replace(index, problem=reason)

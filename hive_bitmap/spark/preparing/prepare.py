@@ -22,6 +22,7 @@ from hive_bitmap.core.answering.key_merge import is_merged
 from hive_bitmap.core.columns import Column, find
 from hive_bitmap.core.formats import LAYOUTS
 from hive_bitmap.core.formats.key_values import KeyColumn, is_simple
+from hive_bitmap.core.index.aggregate_columns import Aggregate
 from hive_bitmap.core.index.shard import key_columns
 from hive_bitmap.core.listings import file_listing, serde
 from hive_bitmap.core.memory_budget import BUDGET
@@ -60,7 +61,7 @@ class Reading:
     """What tasks need to read rows, besides the plan.
 
     `columns` are the data columns to read. `constants` has the partition columns, with a row for each partition of the
-    results. `format` is a key of FORMATS.
+    results. `format` is a key of FORMATS. `aggregates` are added up for a query that needs sums.
     """
 
     resolved: ResolvedTable
@@ -68,6 +69,7 @@ class Reading:
     columns: tuple[KeyColumn, ...]
     constants: pa.Table
     results: LookupResults
+    aggregates: tuple[Aggregate, ...] = ()
 
     @cached_property
     def pieces(self) -> list[Piece | WholePiece] | None:
@@ -389,6 +391,7 @@ def _reading(case: _PlannedRequest, snapshot: Snapshot, results: LookupResults) 
         columns=tuple(_as_read(case, key_columns([c for c in case.needed if c in columns], columns, snapshot.zone))),
         constants=snapshot.values.select(typed),
         results=results,
+        aggregates=case.choice.aggregates,
     )
 
 
@@ -497,8 +500,9 @@ def _choice(request: Request, resolved: ResolvedTable) -> IndexChoice:
     indexes = [(index.definition, index.why_not) for index in resolved.indexes]
     partitioned_by = {column.name.lower() for column in base.partition_columns}
     if request.measures:
-        measures = {measure: measure.aggregates(base) for measure in request.measures}
-        choice = choose_for_sums(indexes, resolved.predicate, keys, measures, partitioned_by)
+        choice = choose_for_sums(
+            indexes, resolved.predicate, keys, request.measures, base.columns, partitioned_by=partitioned_by
+        )
     elif request.count and (cube := choose_cube(indexes, resolved.predicate, keys, partitioned_by)) is not None:
         choice = cube
     else:
@@ -540,7 +544,7 @@ def _needed(request: Request, base: Table) -> tuple[Column, ...]:
     schema = (*base.columns, *base.partition_columns)
     computed = {e.name: [column.name for column in e.columns] for e in base.computed}
     keys = [name for key in request.keys for name in computed.get(key, [key])]
-    aggregated = [measure.column for measure in request.measures]
+    aggregated = [name for measure in request.measures for name in measure.columns]
     names = (*keys, *aggregated) if request.count else request.columns
     requested = [find(schema, name, f"table {base.full_name}") for name in names]
     chosen = tuple(column for column in schema if column in requested)

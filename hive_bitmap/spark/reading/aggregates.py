@@ -188,7 +188,7 @@ def _counts_of_set(
     """
     if plan.strategy != Strategy.INDEX_ONLY:
         return None
-    aggregates = [a for measure in request.measures for a in measure.aggregates(reading.resolved.base)]
+    aggregates = reading.aggregates
     schema = _schema(reading, request.keys, aggregates)
     if schema is None:
         return None

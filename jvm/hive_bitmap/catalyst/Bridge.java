@@ -196,6 +196,16 @@ public final class Bridge {
         });
     }
 
+    /** Describes an expression that is to be aggregated by an index; see {@link NewKeys#aggregated}. */
+    public String describeAggregated(SparkSession session, String sql, String schema) {
+        return session.withActive(new AbstractFunction0<String>() {
+            @Override
+            public String apply() {
+                return NewKeys.aggregated(session, sql, schema);
+            }
+        });
+    }
+
     /** Describes a Column that is to be the key of an index; see {@link NewKeys#described}. */
     public String describeColumn(SparkSession session, Column column, String schema) {
         return session.withActive(new AbstractFunction0<String>() {

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from hive_bitmap.core.columns import Column
-from hive_bitmap.core.index.aggregate_columns import texts
-from hive_bitmap.core.index.definition import Definition, define, stored_columns, to_properties
+from hive_bitmap.core.columns import Column, KeyExpression, KeyText
+from hive_bitmap.core.index.aggregate_columns import Measure, texts
+from hive_bitmap.core.index.definition import Definition, define, from_properties, stored_columns, to_properties
+from hive_bitmap.core.index.schema_drift import problem
 from hive_bitmap.core.table_info import Lake, Table
 from hive_bitmap.errors import HiveBitmapError, InvalidProperty, NotFound, Unsupported
 
@@ -104,7 +105,7 @@ def test_the_columns_of_an_index_table() -> None:
         (
             "sum(n * k)",
             InvalidProperty,
-            "not of expressions, .*; to aggregate an expression, store its values in",
+            r"of an expression, which needs a name: sum\(n \* k\) AS name",
         ),
         ("count(distinct n)", InvalidProperty, "expected"),
         ("sum(n) sum(n)", InvalidProperty, "expected"),
@@ -135,3 +136,85 @@ def test_compact_indexes_and_columns_from_elsewhere_are_refused() -> None:
         defined("d", with_default)
     with pytest.raises(InvalidProperty, match="pass it as the argument aggregates"):
         define(TABLE, ["k"], properties={"Aggregates": "count(*)"})
+
+
+REVENUE = KeyExpression(
+    alias="revenue",
+    type="decimal(21,2)",
+    sql="amount * n",
+    canonical="(amount * n)",
+    columns=(Column("amount", "decimal(10,2)"), Column("n", "bigint")),
+    settings=(("spark.sql.ansi.enabled", "true"),),
+    spark="4.3",
+)
+ALL_OF_IT = ("sum", "count", "min", "max")
+
+
+def of_expressions(aggregates: str, *expressions: KeyExpression, table: Table = TABLE) -> Definition:
+    measured = {KeyText(expression.sql, expression.alias): expression for expression in expressions}
+    return define(table, ["k"], aggregates=aggregates, measured=measured)
+
+
+def test_aggregates_of_an_expression() -> None:
+    definition = of_expressions("sum(amount * n) AS Revenue, min(day), count(*)", REVENUE)
+    assert texts(definition.aggregates) == (
+        "count(*), count(day), min(day), sum(amount * n) AS revenue, count(amount * n) AS revenue, "
+        "min(amount * n) AS revenue, max(amount * n) AS revenue"
+    )
+    assert [(column.name, column.type) for column in stored_columns(definition)][-6:-2] == [
+        ("_sum_of_revenue", "decimal(38,2)"),
+        ("_count_of_revenue", "bigint"),
+        ("_min_of_revenue", "decimal(21,2)"),
+        ("_max_of_revenue", "decimal(21,2)"),
+    ]
+    assert {column.name for column in definition.read_columns(TABLE)} == {"k", "day", "amount", "n"}
+    properties = to_properties(definition)
+    assert properties["hive_bitmap.features"] == "aggregates,aggregated_expressions"
+    read = from_properties(properties)
+    assert read is not None and replace(read, index_table=definition.index_table) == definition
+    less = of_expressions("max(amount * n) AS revenue", REVENUE)
+    assert [a.function for a in less.aggregates] == ["count", "max"]
+
+
+def test_an_expression_is_held_by_its_meaning_and_not_by_its_name() -> None:
+    definition = of_expressions("sum(amount * n) AS revenue", REVENUE)
+    other = replace(REVENUE, alias="r", sql="Amount*n")
+    asked = Measure(column=other.name, functions=ALL_OF_IT, expression=other)
+    assert asked.held(definition.aggregates, TABLE.columns) == definition.aggregates
+    assert str(asked) == "sum(Amount*n)" and asked.columns == ("amount", "n")
+    for changed in (
+        replace(REVENUE, settings=(("spark.sql.ansi.enabled", "false"),)),
+        replace(REVENUE, canonical="(n * amount)"),
+        replace(REVENUE, type="decimal(22,2)"),
+    ):
+        asked = Measure(column=changed.name, functions=ALL_OF_IT, expression=changed)
+        assert asked.held(definition.aggregates, TABLE.columns) == ()
+    named = (*TABLE.columns, Column("revenue", "decimal(21,2)"))
+    assert Measure(column="revenue", functions=ALL_OF_IT).held(definition.aggregates, named) == ()
+    gone = replace(TABLE, columns=tuple(column for column in TABLE.columns if column.name != "n"))
+    asked = Measure(column=REVENUE.name, functions=ALL_OF_IT, expression=REVENUE)
+    assert asked.held(definition.aggregates, gone.columns) == ()
+    assert {column.name for column in definition.read_columns(gone)} == {"k", "amount"}
+    assert problem(gone, definition) == ""
+    assert "reserved" in problem(replace(TABLE, columns=(*TABLE.columns, Column(REVENUE.name, "int"))), definition)
+
+
+@pytest.mark.parametrize(
+    ("written", "expressions", "message"),
+    [
+        ("sum(amount * n) AS name", (replace(REVENUE, alias="name"),), "'name' is already a column"),
+        ("sum(amount * n) AS k", (replace(REVENUE, alias="k"),), "'k' is already a column"),
+        ("sum(amount * n) AS p", (replace(REVENUE, alias="p"),), "'p' is already a column"),
+        ("sum(amount * n) AS revenue", (), "only a build aggregates expressions"),
+    ],
+)
+def test_names_of_expressions_that_are_refused(
+    written: str, expressions: tuple[KeyExpression, ...], message: str
+) -> None:
+    with pytest.raises(Unsupported, match=message):
+        of_expressions(written, *expressions)
+
+
+def test_lake_tables_aggregate_columns_only() -> None:
+    with pytest.raises(Unsupported, match="aggregate its columns"):
+        of_expressions("sum(amount * n) AS revenue", REVENUE, table=replace(TABLE, lake=Lake(kind="delta")))

@@ -73,11 +73,12 @@ def test_sums_are_by_the_expression_and_not_by_its_name() -> None:
     table = replace(LOGS, columns=(*LOGS.columns, amount, Column("hour", "timestamp")))
     definition = define(replace(LOGS, columns=(*LOGS.columns, amount)), [HOUR], name="i", aggregates="sum(amount)")
     measure = Measure(column="amount", functions=("sum", "count", "min", "max"))
-    measures = {measure: measure.aggregates(table)}
-    [use] = choose_for_sums([(definition, "")], TRUE, [HOUR.name], measures).uses
+    [use] = choose_for_sums([(definition, "")], TRUE, [HOUR.name], [measure], table.columns).uses
     assert use.reason.startswith("serves date_trunc('HOUR', ts); holds sum(amount)")
-    assert choose_for_sums([(definition, "")], TRUE, ["hour"], measures).unserved is not None
-    assert choose_for_sums([(definition, "")], Compare("hour", "=", 3), [], measures).unserved is not None
+    assert choose_for_sums([(definition, "")], TRUE, ["hour"], [measure], table.columns).unserved is not None
+    assert (
+        choose_for_sums([(definition, "")], Compare("hour", "=", 3), [], [measure], table.columns).unserved is not None
+    )
 
 
 def test_a_key_is_its_expression_and_not_its_name() -> None:
@@ -147,4 +148,4 @@ def test_an_index_says_that_a_key_only_follows_from_the_condition() -> None:
     assert use.reason == "serves date_trunc('HOUR', ts), which follows from the test of Ts"
     [use] = choose([(definition, "")], IsNull(HOUR.name, True)).uses
     assert use.reason == "serves date_trunc('HOUR', ts)"
-    assert choose_for_sums([(definition, "")], implied, [], {Measure(column="x", functions=("sum",)): []}).unserved
+    assert choose_for_sums([(definition, "")], implied, [], [Measure(column="x", functions=("sum",))]).unserved

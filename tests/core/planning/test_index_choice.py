@@ -118,7 +118,7 @@ A_SUMS, AB_SUMS, OTHER = (
 def test_an_index_of_sums_has_all_keys_and_aggregates(
     indexes: list[tuple[Definition, str]], predicate: Predicate, keys: list[str], chosen: str | None, why: str
 ) -> None:
-    choice = choose_for_sums(indexes, predicate, keys, {SUM: HELD}, ["p"])
+    choice = choose_for_sums(indexes, predicate, keys, [SUM], [V], ["p"])
     if chosen is None:
         assert choice.unserved == Unserved(Reason.NOT_TESTED, why) and not choice.by_column
         return
@@ -129,7 +129,7 @@ def test_an_index_of_sums_has_all_keys_and_aggregates(
 
 
 def test_other_indexes_test_what_the_index_of_sums_does_not() -> None:
-    choice = choose_for_sums([(A, ""), (A_SUMS, ""), (B, ""), (LISTS, "")], TESTED, ["a"], {SUM: HELD})
+    choice = choose_for_sums([(A, ""), (A_SUMS, ""), (B, ""), (LISTS, "")], TESTED, ["a"], [SUM], [V])
     assert {column: index.name for column, index in choice.by_column.items()} == {"a": "a_sums", "b": "b", "": "a_sums"}
     used = {use.name: use.reason for use in choice.uses if use.used}
     assert used.keys() == {"a_sums", "b"} and used["b"] == "serves b"
@@ -138,7 +138,7 @@ def test_other_indexes_test_what_the_index_of_sums_does_not() -> None:
 
 def test_a_measure_without_aggregates_is_held_by_no_index() -> None:
     day = Measure(column="p", functions=("count", "max"))
-    choice = choose_for_sums([(A_SUMS, "")], TRUE, [], {SUM: HELD, day: ()})
+    choice = choose_for_sums([(A_SUMS, "")], TRUE, [], [SUM, day], [V])
     assert choice.unserved == Unserved(Reason.NOT_TESTED, "no index holds sum(v), max(p)")
 
 

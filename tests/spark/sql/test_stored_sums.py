@@ -86,7 +86,7 @@ def test_refusals_leave_nothing_behind(spark: SparkSession, database: str) -> No
     create = "CREATE INDEX i ON TABLE t (k) AS '{}' IDXPROPERTIES ('aggregates'='{}')"
     for type, aggregates, error, message in (
         ("BITMAP", "sum(price)", Unsupported, r"such as decimal\(18,2\)"),
-        ("BITMAP", "sum(n * 2)", InvalidProperty, "not of expressions"),
+        ("BITMAP", "sum(n * 2)", InvalidProperty, "which needs a name"),
         ("COMPACT", "sum(n)", Unsupported, "use AGGREGATE, or BITMAP"),
         ("AGGREGATE", "sum(price)", Unsupported, r"such as decimal\(18,2\)"),
     ):

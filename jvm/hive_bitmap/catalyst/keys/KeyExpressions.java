@@ -46,6 +46,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataTypes;
 import scala.Option;
 import scala.Tuple2;
 import scala.runtime.AbstractFunction0;
@@ -60,6 +61,8 @@ import scala.runtime.AbstractFunction0;
 public final class KeyExpressions {
     public static final String ANSI = "spark.sql.ansi.enabled";
     public static final String TIME_ZONE = "spark.sql.session.timeZone";
+    /** The setting that decides the types of sums and products of decimals. */
+    static final String PRECISION_LOSS = "spark.sql.decimalOperations.allowPrecisionLoss";
     /** The name in an index's settings for the version of the time zone rules. */
     static final String TZDATA = "tzdata";
 
@@ -132,11 +135,19 @@ public final class KeyExpressions {
 
     /**
      * Resolves the text of a key over columns, and lets Spark's optimizer simplify it. Throws NotServed if it cannot be a key.
+     * The other {@code resolved} leaves this check to {@link #requireKey}.
      *
      * @param settings the settings under which it is resolved, by name
      */
     static Expression resolved(SparkSession session, String sql, Map<String, String> settings, List<Attribute> columns) {
-        return resolved(session, parser -> parser.parseExpression(sql), settings, columns);
+        return requireKey(resolved(session, parser -> parser.parseExpression(sql), settings, columns), settings);
+    }
+
+    /** Resolves the text of an expression to aggregate, as {@link #resolved} does for a key. */
+    static Expression resolvedAggregated(SparkSession session, String sql, Map<String, String> settings, List<Attribute> columns) {
+        Expression resolved = resolved(session, parser -> parser.parseExpression(sql), settings, columns);
+        require(resolved, AggregatedExpressions.refusal(resolved));
+        return resolved;
     }
 
     /** Makes an unresolved expression. It may throw the errors of Spark for one that Spark does not understand. */
@@ -182,16 +193,26 @@ public final class KeyExpressions {
                 });
             }
         });
-        Expression normalized = normalized(resolved);
-        String refusal = normalized.deterministic() && normalized.references().isEmpty()
-                ? "it has no column of the table" : StoredFunctions.refusal(normalized);
-        if (refusal == null && normalized instanceof Attribute) refusal = "it is a column: leave out its name after AS";
-        if (refusal == null && !StoredFunctions.isKey(normalized.dataType())) refusal = "its type is " + normalized.dataType().simpleString() + ", which is no key here";
-        if (refusal == null && normalized.exists(Scala.predicate(node -> StoredFunctions.dependsOnZone(node) && !hasZone(node, conf.sessionLocalTimeZone())))) {
-            refusal = "a function in it has a time zone of its own";
+        return normalized(resolved);
+    }
+
+    /** Requires that a resolved expression can be a key, and returns it. Throws NotServed. */
+    static Expression requireKey(Expression resolved, Map<String, String> settings) {
+        require(resolved, StoredFunctions.refusal(resolved));
+        if (!StoredFunctions.isKey(resolved.dataType())) {
+            throw new NotServed("its type is " + resolved.dataType().simpleString() + ", which is no key here");
         }
+        if (resolved.exists(Scala.predicate(node -> StoredFunctions.dependsOnZone(node) && !hasZone(node, settings.get(TIME_ZONE))))) {
+            throw new NotServed("a function in it has a time zone of its own");
+        }
+        return resolved;
+    }
+
+    /** Requires that a resolved expression has columns, is not a column, and is not refused. Throws NotServed. */
+    private static void require(Expression resolved, String refusal) {
+        if (resolved.deterministic() && resolved.references().isEmpty()) throw new NotServed("it has no column of the table");
         if (refusal != null) throw new NotServed(refusal);
-        return normalized;
+        if (resolved instanceof Attribute) throw new NotServed("it is a column: leave out its name after AS");
     }
 
     /** Calls Spark. If Spark does not understand an expression, throws NotServed with the first line of Spark's message. */
@@ -251,6 +272,18 @@ public final class KeyExpressions {
      * @param described the key in JSON: its {@code name}, {@code sql}, {@code canonical}, {@code type}, {@code columns} and {@code settings}
      */
     public static Key key(SparkSession session, JsonNode described, List<Attribute> columns) {
+        Resolved resolved = cached(session, described, columns);
+        AttributeReference column = Expressions.attribute(described.path("name").asText(), resolved.expression().dataType(), true);
+        return new Key(resolved.expression().canonicalized(), column, resolved.expression(), resolved.function());
+    }
+
+    /** Resolves an expression to aggregate over the columns of a relation, as {@link #key} does for a key. */
+    static Expression source(SparkSession session, JsonNode described, List<Attribute> columns) {
+        return cached(session, described, columns).expression();
+    }
+
+    /** Returns the expression that JSON describes over the columns of a relation. Throws NotServed if this session cannot resolve it. */
+    private static Resolved cached(SparkSession session, JsonNode described, List<Attribute> columns) {
         Map<String, String> settings = new LinkedHashMap<>();
         described.path("settings").fields().forEachRemaining(setting -> settings.put(setting.getKey(), setting.getValue().asText()));
         Set<String> used = new HashSet<>();
@@ -261,15 +294,15 @@ public final class KeyExpressions {
                 sources.stream().map(column -> List.of(column.name(), column.dataType(), column.metadata())).toList());
         Resolved cached = RESOLVED.get(resolvedBy);
         if (cached == null) {
-            Expression resolved = resolved(session, described.path("sql").asText(), settings, sources);
+            String sql = described.path("sql").asText();
+            boolean isAggregated = described.path("aggregated").asBoolean();
+            Expression resolved = isAggregated ? resolvedAggregated(session, sql, settings, sources) : resolved(session, sql, settings, sources);
             requireSame(resolved, described);
-            cached = new Resolved(resolved, sources, KeyFunction.of(resolved));
+            cached = new Resolved(resolved, sources, isAggregated ? null : KeyFunction.of(resolved));
             if (RESOLVED.size() >= MAX_RESOLVED) RESOLVED.clear();
             RESOLVED.put(resolvedBy, cached);
         }
-        Expression source = cached.over(sources);
-        AttributeReference column = Expressions.attribute(described.path("name").asText(), source.dataType(), true);
-        return new Key(source.canonicalized(), column, source, cached.function());
+        return new Resolved(cached.over(sources), sources, cached.function());
     }
 
     /**
@@ -296,6 +329,10 @@ public final class KeyExpressions {
         }
         if (!ansi.isEmpty() && !ansi.equals(Boolean.toString(conf.ansiEnabled()))) {
             differences.add(ANSI + " is " + conf.ansiEnabled() + " here and " + ansi + " in the index");
+        }
+        String loss = settings.path(PRECISION_LOSS).asText();
+        if (!loss.isEmpty() && !loss.equals(Boolean.toString(conf.decimalOperationsAllowPrecisionLoss()))) {
+            differences.add(PRECISION_LOSS + " is " + conf.decimalOperationsAllowPrecisionLoss() + " here and " + loss + " in the index");
         }
         return String.join(", and ", differences);
     }
@@ -356,7 +393,7 @@ public final class KeyExpressions {
      * computing it has failed; the value is then NULL. Before these, the result has the columns of the rows whose names begin like
      * those of keys.
      *
-     * @param keys the keys in JSON, as {@link #key} takes them
+     * @param keys the keys, or expressions to aggregate, in JSON, as {@link #key} takes them
      */
     public static Dataset<Row> evaluated(SparkSession session, Dataset<Row> rows, JsonNode keys) {
         LogicalPlan input = rows.queryExecution().analyzed();
@@ -365,15 +402,19 @@ public final class KeyExpressions {
         columns.stream().filter(column -> column.name().startsWith(RESERVED)).forEach(results::add);
         Expression isRow = new IsNull(columns.stream().filter(column -> column.name().equals(REASON)).findFirst().orElseThrow());
         for (JsonNode described : keys) {
-            Key key = key(session, described, columns);
+            String name = described.path("name").asText();
+            boolean isAggregated = described.path("aggregated").asBoolean();
+            Expression source = isAggregated ? source(session, described, columns) : key(session, described, columns).source();
             // Within CASE, Spark does not compute what several keys have in common before TryEval, where it would fail.
-            Expression value = new CaseWhen(Scala.seq(List.of(Tuple2.apply(isRow, (Expression) new TryEval(key.source())))), Option.empty());
+            Expression value = new CaseWhen(Scala.seq(List.of(Tuple2.apply(isRow, (Expression) new TryEval(source)))), Option.empty());
             Expression fails = new IsNull(value);
-            for (Attribute column : Scala.list(key.source().references().toSeq())) {
-                if (!StoredFunctions.hasHash(key.source())) fails = new And(fails, new IsNotNull(column)); // a hash is never NULL
+            for (Attribute column : Scala.list(source.references().toSeq())) {
+                if (!StoredFunctions.hasHash(source)) fails = new And(fails, new IsNotNull(column)); // a hash is never NULL
             }
-            results.add(Expressions.alias(value, key.column().name()));
-            results.add(Expressions.alias(fails, key.column().name() + " fails"));
+            // Without ANSI mode, a decimal that overflows is NULL.
+            if (isAggregated && !AggregatedExpressions.canFail(source)) fails = new Literal(false, DataTypes.BooleanType);
+            results.add(Expressions.alias(value, name));
+            results.add(Expressions.alias(fails, name + " fails"));
         }
         return Dataset.ofRows((org.apache.spark.sql.classic.SparkSession) session, new Project(Scala.seq(results), input));
     }

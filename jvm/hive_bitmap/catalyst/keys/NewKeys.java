@@ -21,7 +21,7 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.Tuple2;
 
-/** Describes expressions that are to be keys of new indexes. */
+/** Describes expressions that are to be keys of new indexes, or to be aggregated by them. */
 public final class NewKeys {
     private NewKeys() {}
 
@@ -59,13 +59,22 @@ public final class NewKeys {
             if (alias.child().exists(Scala.predicate(node -> node instanceof AttributeReference))) {
                 throw new KeyExpressions.NotServed("it has columns of a DataFrame: use F.col with the name of the column");
             }
-            Expression resolved = KeyExpressions.resolved(session, parser -> alias.child(), settings, columns);
+            Expression resolved = KeyExpressions.requireKey(KeyExpressions.resolved(session, parser -> alias.child(), settings, columns), settings);
             String text = KeyExpressions.canonical(resolved);
             Expression ofText = KeyExpressions.resolved(session, text, settings, columns);
             if (!ofText.canonicalized().equals(resolved.canonicalized())) {
                 throw new KeyExpressions.NotServed("its text " + text + " has another meaning in SQL");
             }
             return Tuple2.apply(resolved, JsonNodeFactory.instance.objectNode().put("alias", alias.name()));
+        });
+    }
+
+    /** Describes an expression that is to be aggregated, as {@link #described} does for a key. */
+    public static String aggregated(SparkSession session, String sql, String schema) {
+        return described(session, schema, (settings, columns) -> {
+            settings.put(KeyExpressions.PRECISION_LOSS, Boolean.toString(KeyExpressions.confOf(session).decimalOperationsAllowPrecisionLoss()));
+            Expression resolved = KeyExpressions.resolvedAggregated(session, sql, settings, columns);
+            return Tuple2.apply(resolved, JsonNodeFactory.instance.objectNode());
         });
     }
 
@@ -96,6 +105,10 @@ public final class NewKeys {
     /** Returns the settings that an expression depends on, and the version of the time zone's rules. */
     private static Map<String, String> dependencies(Expression resolved, Map<String, String> settings) {
         Map<String, String> needed = new LinkedHashMap<>();
+        if (settings.containsKey(KeyExpressions.PRECISION_LOSS)) { // an expression to aggregate
+            for (String name : List.of(KeyExpressions.ANSI, KeyExpressions.PRECISION_LOSS)) needed.put(name, settings.get(name));
+            return needed;
+        }
         if (resolved.exists(Scala.predicate(StoredFunctions::dependsOnAnsi))) needed.put(KeyExpressions.ANSI, settings.get(KeyExpressions.ANSI));
         if (resolved.exists(Scala.predicate(StoredFunctions::dependsOnZone))) {
             needed.put(KeyExpressions.TIME_ZONE, settings.get(KeyExpressions.TIME_ZONE));

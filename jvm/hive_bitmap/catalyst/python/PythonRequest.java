@@ -30,7 +30,7 @@ public abstract class PythonRequest {
      * that the other side does not understand. If the versions differ, Python reads only the {@code protocol} of a question, and
      * the {@code database} and {@code table} of each of its {@code scans}, and replies "leave alone".
      */
-    public static final int PROTOCOL = 16;
+    public static final int PROTOCOL = 17;
 
     /** The settings of Hadoop that determine what readers see. A program or a site file may set them outside the session. */
     private static final List<String> OF_READERS = SettingEntries.ofReaders();

@@ -7,6 +7,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import hive_bitmap.catalyst.keys.AggregatedExpressions;
 import hive_bitmap.catalyst.keys.KeyExpressions;
 import hive_bitmap.catalyst.lake.IcebergTables;
 import hive_bitmap.catalyst.python.Settings;
@@ -96,7 +97,7 @@ public final class Aggregates {
             to.put("why", e.getMessage());
         }
         try {
-            Weighted.ofCases(scan).describeSums(to);
+            Weighted.ofCases(scan, scan.measured()).describeSums(to);
         } catch (NotFromKeys e) {
             return; // partial aggregates do not answer the aggregation either
         }
@@ -144,7 +145,7 @@ public final class Aggregates {
         if (scan.aggregate == null) return null;
         ObjectNode described = JsonNodeFactory.instance.objectNode();
         try {
-            Weighted.ofCases(scan).describeSums(described);
+            Weighted.ofCases(scan, List.of()).describeSums(described);
         } catch (NotFromKeys e) {
             return null;
         }
@@ -202,13 +203,16 @@ public final class Aggregates {
          * Returns the aggregation above a scan that partial aggregates answer. {@code sums} is an object that Python has written.
          */
         static Weighted ofSums(Scan scan, JsonNode sums) {
-            Weighted weighted = ofCases(scan);
+            Weighted weighted = ofCases(scan, scan.measured());
             return new Weighted(scan, weighted.grouping, weighted.results, List.of(weighted.summed(sums)));
         }
 
-        /** Returns the aggregation above a scan, without parts, and with FILTER in place of an equivalent CASE. */
-        private static Weighted ofCases(Scan scan) {
-            Weighted weighted = ofNothing(scan);
+        /**
+         * Returns the aggregation above a scan, without parts, over the columns that stand for {@code measured} expressions, and with
+         * FILTER in place of an equivalent CASE.
+         */
+        private static Weighted ofCases(Scan scan, List<AggregatedExpressions.Measured> measured) {
+            Weighted weighted = over(scan, measured);
             List<NamedExpression> results = new ArrayList<>();
             for (NamedExpression result : weighted.results) results.add((NamedExpression) Cases.filtered((Expression) result));
             return new Weighted(scan, weighted.grouping, results, List.of());
@@ -216,15 +220,23 @@ public final class Aggregates {
 
         /** Returns the aggregation above a scan, without parts. Throws NotFromKeys if the aliases below it cannot be computed. */
         private static Weighted ofNothing(Scan scan) {
+            return over(scan, List.of());
+        }
+
+        /** Returns the aggregation above a scan, without parts, over the columns that stand for {@code measured} expressions. */
+        private static Weighted over(Scan scan, List<AggregatedExpressions.Measured> measured) {
             Map<ExprId, Expression> aliases = aliases(scan.projections);
             List<Expression> grouping = new ArrayList<>();
             List<KeyExpressions.Key> keys = KeyExpressions.computedAlways(scan.aggregate, expression -> inlined(expression, aliases), scan.keys());
             for (Expression expression : Scala.list(scan.aggregate.groupingExpressions())) {
                 grouping.add(KeyExpressions.replaced(inlined(expression, aliases), keys));
             }
+            List<AggregatedExpressions.Measured> usable = AggregatedExpressions.computedAlways(
+                    scan.aggregate, expression -> inlined(expression, aliases), measured);
             List<NamedExpression> results = new ArrayList<>();
             for (NamedExpression result : Scala.list(scan.aggregate.aggregateExpressions())) {
-                Expression expression = KeyExpressions.replaced(inlined((Expression) result, aliases), keys);
+                Expression argued = AggregatedExpressions.replaced(inlined((Expression) result, aliases), usable);
+                Expression expression = KeyExpressions.replaced(argued, keys);
                 results.add(expression instanceof NamedExpression named && named.exprId().equals(result.exprId())
                         ? named : Expressions.alias(expression, result));
             }
@@ -262,7 +274,8 @@ public final class Aggregates {
                     require(refusal);
                     continue;
                 }
-                addColumns(column, scan.all(), new LinkedHashSet<>());
+                addColumns(column, scan.allWithMeasured(), new LinkedHashSet<>());
+                if (isMeasured(column)) onlyMeasured.add(column.name());
                 functions.computeIfAbsent(column.name(), name -> new LinkedHashSet<>()).addAll(Measure.functionsOf(aggregate, column.dataType()));
                 if (refusal != null) onlyMeasured.add(column.name());
             }
@@ -307,8 +320,15 @@ public final class Aggregates {
             return new Part(keys, aggregates(), measures);
         }
 
+        /** Returns whether a column stands for an aggregated expression. */
+        private boolean isMeasured(Attribute column) {
+            return scan.measured().stream().anyMatch(expression -> expression.column().exprId().equals(column.exprId()));
+        }
+
         private Attribute column(String name) {
-            return scan.allWithKeys().stream().filter(column -> column.name().equals(name)).findFirst()
+            List<Attribute> columns = scan.allWithKeys();
+            columns.addAll(scan.allWithMeasured());
+            return columns.stream().filter(column -> column.name().equals(name)).findFirst()
                     .orElseThrow(() -> new NotFromKeys(name + " is not a column of the table"));
         }
 
@@ -464,6 +484,8 @@ public final class Aggregates {
             LogicalPlan rows = relation;
             for (Expression conjunct : scan.conjuncts) rows = new Filter(conjunct, rows);
             rows = KeyExpressions.with(scan.keys().stream().filter(key -> part.keys.contains(key.column())).toList(), rows);
+            rows = AggregatedExpressions.with(scan.measured().stream().filter(expression -> part.measures.stream()
+                    .anyMatch(measure -> measure.column.equals(expression.column()))).toList(), rows);
             List<NamedExpression> results = new ArrayList<>(part.keys);
             results.add(Expressions.alias(Expressions.countAll(), WEIGHT));
             for (Measure measure : part.measures) {

@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import hive_bitmap.catalyst.keys.AggregatedExpressions;
 import hive_bitmap.catalyst.keys.KeyExpressions;
 import hive_bitmap.catalyst.observing.Application;
 import hive_bitmap.catalyst.observing.Observation;
@@ -219,6 +220,7 @@ public final class Question extends PythonRequest {
         ArrayNode scanObjects = question.putArray("scans");
         for (Scan scan : scans) {
             scan.setKeys(List.of(), Set.of());
+            scan.setMeasured(List.of());
             describe(scan, scanObjects.addObject());
         }
         return question.toString();
@@ -253,11 +255,12 @@ public final class Question extends PythonRequest {
     }
 
     /**
-     * Describes a scan again, over keys of indexes that are expressions. The result is JSON as in {@link #text}, with one more
-     * field, {@code keys}: for each key its name, whether the query can use it, and if this session computes it differently, why.
+     * Describes a scan again, over expressions of indexes. The result is JSON as in {@link #text}, with two more fields. {@code
+     * keys} has for each key its name, whether the query can use it, and if this session computes it differently, why. {@code
+     * aggregated} has for each aggregated expression its name, and if the session computes it differently, why.
      *
-     * @param described JSON with the {@code keys}, as {@link KeyExpressions#key} takes them, and the names of {@code columns} that
-     *     are keys themselves
+     * @param described JSON with the {@code keys} and the {@code aggregated} expressions, as {@link KeyExpressions#key} takes them,
+     *     and the names of {@code columns} that are keys themselves
      */
     public StringBuilder withKeys(int number, String described) throws JsonProcessingException {
         Scan scan = scans.get(number);
@@ -275,6 +278,18 @@ public final class Question extends PythonRequest {
             }
             keys.addObject().put("name", key.path("name").asText()).put("why", why);
         }
+        ArrayNode aggregated = fields.putArray("aggregated");
+        List<AggregatedExpressions.Measured> measured = new ArrayList<>();
+        for (JsonNode expression : scan.aggregate == null ? JSON.createArrayNode() : indexed.required("aggregated")) {
+            String why = KeyExpressions.difference(session, expression);
+            try {
+                if (why.isEmpty()) measured.add(AggregatedExpressions.of(session, expression, scan.all()));
+            } catch (KeyExpressions.NotServed e) {
+                why = e.getMessage();
+            }
+            aggregated.addObject().put("name", expression.path("name").asText()).put("why", why);
+        }
+        scan.setMeasured(measured);
         Set<String> columns = new HashSet<>();
         for (JsonNode name : indexed.required("columns")) columns.add(name.asText().toLowerCase(Locale.ROOT));
         scan.setKeys(resolved, columns);

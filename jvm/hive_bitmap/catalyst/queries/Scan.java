@@ -1,6 +1,7 @@
 package hive_bitmap.catalyst.queries;
 
 import com.fasterxml.jackson.databind.node.ArrayNode;
+import hive_bitmap.catalyst.keys.AggregatedExpressions;
 import hive_bitmap.catalyst.keys.ImpliedKeys;
 import hive_bitmap.catalyst.keys.KeyExpressions;
 import hive_bitmap.catalyst.keys.PossibleKeys;
@@ -76,6 +77,7 @@ public final class Scan {
     final List<Expression> leaves = new ArrayList<>();
     private volatile List<KeyExpressions.Key> keys = List.of();
     private volatile List<KeyExpressions.Key> occurring = List.of(); // keys that occur in the query
+    private volatile List<AggregatedExpressions.Measured> measured = List.of();
     private volatile List<KeyExpressions.Key> implying = List.of(); // keys that may replace their columns in tests
     public final List<RuntimeFilter> runtimeFilters = new ArrayList<>();
     /** The executed small sides of runtime filters on this scan, with their rows. */
@@ -354,6 +356,23 @@ public final class Scan {
     /** Returns the keys of indexes, as expressions, that occur in the query or are implied by it. */
     List<KeyExpressions.Key> keys() {
         return keys;
+    }
+
+    /** Sets the aggregated expressions of indexes that the query may use. */
+    void setMeasured(List<AggregatedExpressions.Measured> known) {
+        measured = List.copyOf(known);
+    }
+
+    /** Returns the aggregated expressions of indexes that the query may use. */
+    List<AggregatedExpressions.Measured> measured() {
+        return measured;
+    }
+
+    /** Returns all columns of the relation, and the columns that stand for aggregated expressions. */
+    List<Attribute> allWithMeasured() {
+        List<Attribute> columns = all();
+        measured.forEach(expression -> columns.add(expression.column()));
+        return columns;
     }
 
     /** Returns all columns of the relation, and the columns that stand for keys. */

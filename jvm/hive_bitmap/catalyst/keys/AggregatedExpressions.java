@@ -1,0 +1,173 @@
+package hive_bitmap.catalyst.keys;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import hive_bitmap.catalyst.spark.Expressions;
+import hive_bitmap.catalyst.spark.Scala;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.UnaryOperator;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.CaseWhen;
+import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.If;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DecimalType;
+import scala.Option;
+
+/**
+ * Expressions that indexes aggregate: sums, differences, products and wider casts of columns that are integers or decimals. They
+ * are computed under the settings that the index records, and answer only for an equal expression under equal settings.
+ *
+ * <p>Equal expressions overflow for the same rows. So they are compared as trees, in which only the two operands of one addition or
+ * multiplication may change places: Spark's canonical form also regroups the terms of longer sums.
+ */
+public final class AggregatedExpressions {
+    private static final Set<String> OPERATIONS = Set.of("Add", "Subtract", "Multiply", "UnaryMinus");
+    private static final Set<String> SWAPPED = Set.of("Add", "Multiply");
+    private static final Map<DataType, Integer> DIGITS = Map.of(
+            DataTypes.ByteType, 3, DataTypes.ShortType, 5, DataTypes.IntegerType, 10, DataTypes.LongType, 19);
+    private static final Set<String> MODES = Set.of("LEGACY", "ANSI");
+
+    private AggregatedExpressions() {}
+
+    /**
+     * An aggregated expression that a query may use.
+     *
+     * @param form the expression over the columns of the relation, as it is compared
+     * @param column a column that stands for the expression
+     * @param source the expression over the columns of the relation
+     */
+    public record Measured(Expression form, AttributeReference column, Expression source) {
+        private boolean is(Expression expression) {
+            return AggregatedExpressions.form(expression).equals(form);
+        }
+    }
+
+    /** Resolves an aggregated expression over the columns of a relation. Throws NotServed if this session cannot. */
+    public static Measured of(SparkSession session, JsonNode described, List<Attribute> columns) {
+        Expression source = KeyExpressions.source(session, described, columns);
+        return new Measured(form(source), Expressions.attribute(described.path("name").asText(), source.dataType(), true), source);
+    }
+
+    /** Returns why an expression cannot be aggregated; null if it can. */
+    static String refusal(Expression expression) {
+        for (Attribute column : Scala.list(expression.references().toSeq())) {
+            if (!isNumber(column.dataType())) {
+                return "column " + column.name() + " is " + column.dataType().simpleString() + ", and the columns must be integers or decimals";
+            }
+        }
+        Option<Expression> unlisted = expression.find(Scala.predicate(node -> !isListed(node)));
+        if (unlisted.isEmpty()) return null;
+        return Expressions.sql(unlisted.get()) + " is not among +, -, *, CAST to a wider integer or decimal, and literals of such types";
+    }
+
+    private static boolean isListed(Expression expression) {
+        if (expression instanceof AttributeReference || expression instanceof Literal) return isNumber(expression.dataType());
+        if (expression instanceof Cast cast) {
+            return isWider(cast.child().dataType(), cast.dataType()) && MODES.contains(cast.evalMode().toString());
+        }
+        String name = StoredFunctions.name(expression);
+        return OPERATIONS.contains(name) && (name.equals("UnaryMinus") || MODES.contains(mode(expression)));
+    }
+
+    /** Returns the mode of an operation with two operands, which its last argument is or begins with. */
+    private static String mode(Expression operation) {
+        String context = String.valueOf(operation.productElement(operation.productArity() - 1));
+        return context.replaceFirst("^NumericEvalContext\\((\\w+),.*", "$1");
+    }
+
+    /** Returns whether an expression fails for some values of its columns. If not, a value that overflows wraps or is NULL. */
+    static boolean canFail(Expression source) {
+        return source.exists(Scala.predicate(node -> switch (StoredFunctions.name(node)) {
+            case "UnaryMinus" -> ((org.apache.spark.sql.catalyst.expressions.UnaryMinus) node).failOnError();
+            case "Add", "Subtract", "Multiply" -> !mode(node).equals("LEGACY");
+            default -> false;
+        }));
+    }
+
+    static boolean isNumber(DataType type) {
+        return StoredFunctions.isInteger(type) || type instanceof DecimalType decimal && decimal.scale() >= 0;
+    }
+
+    /** Returns whether a type holds each value of another type. */
+    private static boolean isWider(DataType from, DataType to) {
+        if (!isNumber(from) || !isNumber(to)) return false;
+        if (StoredFunctions.isInteger(to)) return StoredFunctions.isInteger(from) && from.defaultSize() <= to.defaultSize();
+        if (!(to instanceof DecimalType wide)) return false;
+        DecimalType narrow = from instanceof DecimalType decimal ? decimal : new DecimalType(DIGITS.get(from), 0);
+        return narrow.scale() <= wide.scale() && narrow.precision() - narrow.scale() <= wide.precision() - wide.scale();
+    }
+
+    /** Returns an expression in the form in which two expressions are compared. */
+    private static Expression form(Expression expression) {
+        return (Expression) KeyExpressions.normalized(expression).transformUp(Scala.replacing(node -> {
+            if (node instanceof AttributeReference column) return column.canonicalized();
+            if (!SWAPPED.contains(StoredFunctions.name(node))) return null;
+            List<Expression> operands = Scala.list(node.children());
+            boolean isOrdered = operands.get(0).toString().compareTo(operands.get(1).toString()) <= 0;
+            return isOrdered ? null : (Expression) node.withNewChildren(Scala.seq(List.of(operands.get(1), operands.get(0))));
+        }));
+    }
+
+    /**
+     * Returns the expressions that may replace arguments of an aggregation. Of files without sums, an expression is computed for
+     * each row. So one that can fail must be the argument of an aggregate without a condition.
+     */
+    public static List<Measured> computedAlways(Aggregate aggregate, UnaryOperator<Expression> inScan, List<Measured> measured) {
+        if (measured.isEmpty()) return measured;
+        List<Expression> computed = new ArrayList<>();
+        for (NamedExpression result : Scala.list(aggregate.aggregateExpressions())) {
+            for (Expression node : Scala.list(((Expression) result).collect(Scala.replacing(node -> node instanceof AggregateExpression ? node : null)))) {
+                AggregateExpression over = (AggregateExpression) node;
+                List<Expression> arguments = Scala.list(over.aggregateFunction().children());
+                if (over.filter().isEmpty() && arguments.size() == 1) computed.add(inScan.apply(arguments.get(0)));
+            }
+        }
+        return measured.stream().filter(one -> !canFail(one.source()) || computed.stream().anyMatch(one::is)).toList();
+    }
+
+    /** Replaces the arguments of aggregates that are expressions of an index by the columns that stand for them. */
+    public static Expression replaced(Expression result, List<Measured> measured) {
+        if (measured.isEmpty()) return result;
+        return (Expression) result.transformDown(Scala.replacing(node -> {
+            if (!(node instanceof AggregateExpression aggregate) || aggregate.isDistinct()) return null;
+            List<Expression> arguments = Scala.list(aggregate.aggregateFunction().children());
+            if (arguments.size() != 1) return null;
+            Expression argument = replacedArgument(arguments.get(0), measured);
+            if (argument == arguments.get(0)) return null;
+            Expression function = (Expression) ((Expression) aggregate.aggregateFunction()).withNewChildren(Scala.seq(List.of(argument)));
+            List<Expression> children = new ArrayList<>(Scala.list(aggregate.children()));
+            children.set(0, function);
+            return (Expression) aggregate.withNewChildren(Scala.seq(children));
+        }));
+    }
+
+    /** Replaces expressions that an argument is, also as a branch of CASE. */
+    private static Expression replacedArgument(Expression argument, List<Measured> measured) {
+        for (Measured one : measured) if (one.is(argument)) return one.column();
+        if (!(argument instanceof CaseWhen || argument instanceof If || argument instanceof Cast)) return argument;
+        List<Expression> children = Scala.list(argument.children());
+        List<Expression> replaced = children.stream().map(child -> replacedArgument(child, measured)).toList();
+        return replaced.equals(children) ? argument : (Expression) argument.withNewChildren(Scala.seq(replaced));
+    }
+
+    /** Adds the columns of expressions to a plan. */
+    public static LogicalPlan with(List<Measured> measured, LogicalPlan rows) {
+        if (measured.isEmpty()) return rows;
+        List<NamedExpression> results = new ArrayList<>(Scala.list(rows.output()));
+        for (Measured one : measured) results.add(Expressions.alias(one.source(), (NamedExpression) one.column()));
+        return new Project(Scala.seq(results), rows);
+    }
+}
