@@ -34,6 +34,7 @@ INDEXES = {
         ([["n", "day"]], {"encoding": "roaring"}),
         (["price"], {"type": "COMPACT"}),
         (["day"], {"type": "AGGREGATE", "aggregates": "sum(price), v"}),
+        (["at"], {"name": "worth", "type": "AGGREGATE", "aggregates": "sum(price * v) AS worth"}),
     ],
     "flat": [
         (["k"], {"encoding": "ewah"}),
