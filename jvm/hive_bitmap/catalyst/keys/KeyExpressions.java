@@ -146,7 +146,7 @@ public final class KeyExpressions {
     /** Resolves the text of an expression to aggregate, as {@link #resolved} does for a key. */
     static Expression resolvedAggregated(SparkSession session, String sql, Map<String, String> settings, List<Attribute> columns) {
         Expression resolved = resolved(session, parser -> parser.parseExpression(sql), settings, columns);
-        require(resolved, AggregatedExpressions.refusal(resolved));
+        require(resolved, AggregatedOperations.refusal(resolved));
         return resolved;
     }
 
@@ -412,7 +412,7 @@ public final class KeyExpressions {
                 if (!StoredFunctions.hasHash(source)) fails = new And(fails, new IsNotNull(column)); // a hash is never NULL
             }
             // Without ANSI mode, a decimal that overflows is NULL.
-            if (isAggregated && !AggregatedExpressions.canFail(source)) fails = new Literal(false, DataTypes.BooleanType);
+            if (isAggregated && !AggregatedOperations.canFail(source)) fails = new Literal(false, DataTypes.BooleanType);
             results.add(Expressions.alias(value, name));
             results.add(Expressions.alias(fails, name + " fails"));
         }
