@@ -369,13 +369,13 @@ def _with_keys(
     """
     usable = [index.definition for index in indexes if not index.why_not]
     expressions = {e.name: e for definition in usable for e in definition.expressions}
-    version = feature_version(question.spark)
-    aggregated = {e.name: e for definition in usable for e in definition.aggregated_expressions if e.spark == version}
+    aggregated = {e.name: e for definition in usable for e in definition.aggregated_expressions}
     if not expressions and not aggregated:
         return question, indexes, fields
+    version = feature_version(question.spark)
     columns = {name for definition in usable for name in definition.key_names} - {*expressions}
     keys = [expression.description for expression in expressions.values()]
-    measures = [expression.aggregated_description for expression in aggregated.values()]
+    measures = [e.aggregated_description for e in aggregated.values() if e.spark == version]
     described = json.dumps({"keys": keys, "aggregated": measures, "columns": sorted(columns)})
     keyed = json.loads(text_of(question.jvm.withKeys(question.scan.number, described)))
     whys = {key["name"]: key["why"] for key in keyed["keys"] if key["why"] and not key["used"]}
