@@ -127,3 +127,9 @@ def test_columns_that_partition_are_refused(iceberg: SparkSession, iceberg_table
     iceberg.sql(f"CREATE TABLE {iceberg_table} (k INT, n INT) USING iceberg PARTITIONED BY (n)")
     with pytest.raises(Unsupported, match="'n' partitions"):
         hive_bitmap.build(iceberg, iceberg_table, ["k"], aggregates="sum(n)")
+
+
+def test_an_expression_is_refused(iceberg: SparkSession, iceberg_table: str) -> None:
+    iceberg.sql(f"CREATE TABLE {iceberg_table} (k INT, n INT) USING iceberg")
+    with pytest.raises(Unsupported, match="aggregate its columns"):
+        hive_bitmap.build(iceberg, iceberg_table, ["k"], aggregates="sum(n * 2) AS doubled")

@@ -78,7 +78,7 @@ class Aggregate:
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """A column or expression that a query aggregates, with the functions that the answer needs.
+    """What a query aggregates: a column or an expression, with the functions that the answer needs.
 
     `column` is the name of the column in the query, or `KeyExpression.name` of the `expression`. `functions` are some
     of FUNCTIONS, in the order of FUNCTIONS. They always include `count`, which shows whether an index knows the values.
@@ -103,10 +103,10 @@ class Measure:
         return (self.column,) if self.expression is None else tuple(c.name for c in self.expression.columns)
 
     def held(self, aggregates: Iterable[Aggregate], columns: Collection[Column]) -> tuple[Aggregate, ...]:
-        """Return the aggregates of an index that the answer needs, in the order of `functions`.
+        """Choose the aggregates of an index that the answer needs.
 
         `aggregates` are all aggregates of the index, and `columns` the current data columns of the table. The result is
-        empty if the index lacks one of the aggregates, or if a column has changed.
+        in the order of `functions`; it is empty if the index lacks one of the aggregates, or if a column has changed.
         """
         by_function = {a.function: a for a in aggregates if self._is_of(a, columns)}
         found = tuple(by_function[function] for function in self.functions if function in by_function)
@@ -217,14 +217,15 @@ def resolve(
     *,
     counts_rows: bool = False,
 ) -> tuple[Aggregate, ...]:
-    """Return the aggregates that a text defines: of columns in their order, then of expressions.
+    """Return the aggregates that a text defines.
 
-    `keys` are the keys of the index. `expressions` has the expressions of the text that Spark has resolved. Each
-    aggregated column also gets its count. A column with a sum also gets its minimum and maximum, which prove that no
-    sum overflows. With `counts_rows`, `count(*)` is always among the aggregates. `count(k)` of a key column k, as in
-    Hive's examples of AGGREGATE, stands for `count(*)`. Raise InvalidProperty for a malformed text, and NotFound for an
-    unknown column. Raise Unsupported for a column that does not support the function, for a name that the index table
-    has already, and for an expression that is not resolved.
+    Aggregates of columns come first, in the order of the table's columns. `keys` are the keys of the index.
+    `expressions` has the expressions of the text that Spark has resolved. Each aggregated column also gets its count. A
+    column with a sum also gets its minimum and maximum, which prove that no sum overflows. With `counts_rows`,
+    `count(*)` is always among the aggregates. `count(k)` of a key column k, as in Hive's examples of AGGREGATE, stands
+    for `count(*)`. Raise InvalidProperty for a malformed text, and NotFound for an unknown column. Raise Unsupported
+    for a column that does not support the function, for a name that the index table has already, and for an expression
+    that is not resolved.
     """
     where = f"table {table.full_name}"
     functions: dict[str, set[str]] = {}

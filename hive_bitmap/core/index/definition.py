@@ -203,7 +203,7 @@ class Definition:
 
     @property
     def aggregated_columns(self) -> tuple[Column, ...]:
-        """The columns of the base table that are aggregated, without the columns of aggregated expressions."""
+        """The columns of the base table that are aggregated themselves, not in expressions."""
         columns = (aggregate.column for aggregate in self.aggregates if aggregate.expression is None)
         return tuple(dict.fromkeys(column for column in columns if column is not None))
 

@@ -96,7 +96,7 @@ class KeyReader:
         return pa.Table.from_arrays(columns, names=list(definition.column_names))
 
     def aggregated(self, number: int) -> dict[Column, pa.ChunkedArray]:
-        """Return the aggregated values of all rows of a block, as far as they are known.
+        """Read the aggregated values of all rows of a block.
 
         `number` is the position of the block in the file. The result has those of `Definition.measured_columns` that
         can be read and computed.
@@ -147,7 +147,7 @@ def _parts(definition: Definition, folder: str, path: str) -> tuple[pq.ParquetFi
 def _measured(
     definition: Definition, folder: str, path: str
 ) -> tuple[tuple[KeyExpression, ...], tuple[pq.ParquetFile, ...]]:
-    """Return the aggregated expressions that are computed for a file, and the scratch files with their values.
+    """Find the values of aggregated expressions for a file: the computed expressions, and the scratch files.
 
     An expression is left out if it fails for a row, or if its columns could not be read. Raise FileChanged.
     """
@@ -160,7 +160,7 @@ def _measured(
 
 
 def _computed(list_path: str, path: str) -> Mapping[str, Any]:
-    """Return the row of a base file in a list of computed values; raise FileChanged."""
+    """Find a base file in a list of computed values, and return its row; raise FileChanged."""
     computed = read_list(list_path).get(path)
     if computed is None or not computed[0].confirmed():
         raise FileChanged("it was added or changed while Spark computed its keys")

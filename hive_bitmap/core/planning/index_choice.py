@@ -110,8 +110,8 @@ def choose_for_sums(
 
     In `by_column`, the index with the aggregates also has the key ANY_KEY, because the query may name none of its
     columns. `columns` are the data columns of the table; no index is chosen if a measure needs any other column.
-    `indexes` pairs each definition with the reason why the index cannot
-    be used; "" for a usable index. `keys` are the grouping columns in lower case.
+    `indexes` pairs each definition with the reason why the index cannot be used; "" for a usable index. `keys` are the
+    grouping columns in lower case.
     """
     tested = {column.lower() for column in columns_of(predicate)}
     needed, keyed = {*keys, *tested} - set(partitioned_by), set(keys) - set(partitioned_by)
@@ -205,14 +205,6 @@ def choose_cube(
     if not needed or not serving or any(definition.has_bitmaps for definition in serving):
         return None
     return choose_for_sums(indexes, predicate, keys, partitioned_by=partitioned_by)
-
-
-def holds(definition: Definition, aggregates: Collection[Aggregate]) -> bool:
-    """Return whether the rows of an index hold all of these aggregates.
-
-    The index must have aggregated each column under the same name and type.
-    """
-    return set(aggregates) <= set(definition.aggregates)
 
 
 def _shown(names: Sequence[str], definitions: Sequence[Definition]) -> str:

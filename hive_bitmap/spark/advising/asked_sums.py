@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from hive_bitmap.core.explaining.measures import seconds, size
 from hive_bitmap.core.index.aggregate_columns import Aggregate, texts
 from hive_bitmap.core.index.definition import Definition, define
-from hive_bitmap.core.planning.index_choice import holds
 from hive_bitmap.core.samples.verdict import NOT_WORTH_IT
 from hive_bitmap.core.table_info import Table, literal, quote
 from hive_bitmap.errors import HiveBitmapError
@@ -137,8 +136,9 @@ def notes_on_sums(
 
 def _is_held(asked: AskedSums, base: Table, indexes: Sequence[Definition]) -> bool:
     """Return whether an index of the table answers the sums already."""
+    needed = set(asked.aggregates(base))
     return any(
-        index.counts_rows and asked.columns <= index.lower_key_names and holds(index, asked.aggregates(base))
+        index.counts_rows and asked.columns <= index.lower_key_names and needed <= set(index.aggregates)
         for index in indexes
     )
 

@@ -28,6 +28,7 @@ from hive_bitmap.core.columns import Column, KeyExpression
 from hive_bitmap.core.formats.key_values import arrow_type
 from hive_bitmap.core.index import fingerprint
 from hive_bitmap.core.index.definition import Definition
+from hive_bitmap.core.index.fingerprint import Fingerprint
 from hive_bitmap.core.indexing.computed_keys import COMPUTED, LIST, MEASURED_LIST
 from hive_bitmap.core.indexing.staged_values import ReadOptions, write_list
 from hive_bitmap.core.table_info import Table, quote
@@ -57,13 +58,14 @@ def compute(
     options: ReadOptions,
     folder: str,
 ) -> None:
-    """Compute the expressions of indexes over these base files, and write the values into `folder`.
+    """Compute the expressions of indexes for base files, and write the values into `folder`.
 
-    Keys and values to aggregate are computed one after the other, because a column that cannot be read spoils only the
-    expressions that are computed together. Raise BuildFailed, or WorkerDied if a Python worker ended. Raise Unsupported
-    if this session cannot compute the expressions as they were defined.
+    `files` are the paths of the files. Keys are computed first, then values to aggregate: if a column cannot be read,
+    no expression of the same job has values. Raise BuildFailed, or WorkerDied if a Python worker ended. Raise
+    Unsupported if this session cannot compute the expressions as they were defined.
     """
-    write_values = partial(_write_values, spark, base, files, options, folder)
+    prints = fingerprint.take_all(sorted(files))
+    write_values = partial(_write_values, spark, base, prints, options, folder)
     if keys := {e.name: e for definition in definitions for e in definition.expressions}:
         write_values(list(keys.values()), LIST, [e.description for e in keys.values()])
     aggregated = {e.name: e for definition in definitions for e in definition.aggregated_expressions}
@@ -76,7 +78,7 @@ def compute(
 def _write_values(
     spark: SparkSession,
     base: Table,
-    files: Collection[str],
+    prints: Mapping[str, Fingerprint],
     options: ReadOptions,
     folder: str,
     expressions: Sequence[KeyExpression],
@@ -85,10 +87,10 @@ def _write_values(
 ) -> None:
     """Compute expressions over base files; write the values, and a list of the files.
 
-    `described` are the expressions in the form that `KeyExpressions.java` takes. Without expressions, the list says
-    that nothing is known of the files. Raise the errors of `compute`.
+    `prints` are the fingerprints of the files, by path. `described` are the expressions in the form that
+    `KeyExpressions.java` takes. Without expressions, the list says that the values of the files are unknown. Raise the
+    errors of `compute`.
     """
-    prints = fingerprint.take_all(sorted(files))
     if not expressions:
         nothing = {"part": "", "reason": "its columns have changed", "failed": [], "seconds": 0.0}
         write_list(f"{folder}/{list_name}", COMPUTED, [(taken, nothing) for taken in prints.values()])

@@ -63,8 +63,6 @@ def resolved_aggregates(spark: SparkSession, base: Table, text: str) -> dict[Key
     """
     texts = dict.fromkeys(item for _, item in aggregate_columns.parse(text) if isinstance(item, KeyText))
     what = f"cannot be aggregated by an index on table {base.full_name}"
-    if texts and base.lake is not None:
-        raise Unsupported(f"{_shown(next(iter(texts)))} {what}: aggregates of {base.lake.kind} tables are of columns")
     return {item: _described_expression(spark, base, item, what, is_aggregated=True) for item in texts}
 
 

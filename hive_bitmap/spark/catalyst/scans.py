@@ -207,7 +207,7 @@ class Sums:
         return {"keys": self.keys, "measures": measures}
 
     def by_keys_of(self, table: Table, definitions: Sequence[Definition]) -> Sums:
-        """Return the sums with the expressions of the measures, and with some of the measures turned into keys.
+        """Add the expressions of the measures, and turn some of the measures into keys.
 
         A measure that may be a key (`may_be_key`) becomes a key in two cases: its column is a partition column, or the
         column is indexed and no index has the partial aggregates that the measure needs. `definitions` are the indexes.

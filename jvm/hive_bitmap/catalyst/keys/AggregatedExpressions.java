@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.function.UnaryOperator;
@@ -14,11 +15,8 @@ import org.apache.spark.sql.catalyst.expressions.CaseWhen;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.If;
-import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.plans.logical.Project;
 
 /**
  * Expressions that indexes aggregate: sums, differences, products and wider casts of columns that are integers or decimals. They
@@ -39,11 +37,7 @@ public final class AggregatedExpressions {
      * @param column a column that stands for the expression
      * @param source the expression over the columns of the relation
      */
-    public record Measured(Expression form, AttributeReference column, Expression source) {
-        private boolean is(Expression expression) {
-            return AggregatedExpressions.form(expression).equals(form);
-        }
-    }
+    public record Measured(Expression form, AttributeReference column, Expression source) {}
 
     /** Resolves an aggregated expression over the columns of a relation. Throws NotServed if this session cannot. */
     public static Measured of(SparkSession session, JsonNode described, List<Attribute> columns) {
@@ -68,15 +62,12 @@ public final class AggregatedExpressions {
      */
     public static List<Measured> computedAlways(Aggregate aggregate, UnaryOperator<Expression> inScan, List<Measured> measured) {
         if (measured.isEmpty()) return measured;
-        List<Expression> computed = new ArrayList<>();
-        for (NamedExpression result : Scala.list(aggregate.aggregateExpressions())) {
-            for (Expression node : Scala.list(((Expression) result).collect(Scala.replacing(node -> node instanceof AggregateExpression ? node : null)))) {
-                AggregateExpression over = (AggregateExpression) node;
-                List<Expression> arguments = Scala.list(over.aggregateFunction().children());
-                if (over.filter().isEmpty() && arguments.size() == 1) computed.add(inScan.apply(arguments.get(0)));
-            }
+        Set<Expression> computed = new HashSet<>(); // in the form of `form`
+        for (AggregateExpression over : Expressions.aggregates(aggregate)) {
+            List<Expression> arguments = Scala.list(over.aggregateFunction().children());
+            if (over.filter().isEmpty() && arguments.size() == 1) computed.add(form(inScan.apply(arguments.get(0))));
         }
-        return measured.stream().filter(one -> !AggregatedOperations.canFail(one.source()) || computed.stream().anyMatch(one::is)).toList();
+        return measured.stream().filter(one -> !AggregatedOperations.canFail(one.source()) || computed.contains(one.form())).toList();
     }
 
     /** Replaces the arguments of aggregates that are expressions of an index by the columns that stand for them. */
@@ -97,18 +88,11 @@ public final class AggregatedExpressions {
 
     /** Replaces expressions that an argument is, also as a branch of CASE. */
     private static Expression replacedArgument(Expression argument, List<Measured> measured) {
-        for (Measured one : measured) if (one.is(argument)) return one.column();
+        Expression form = form(argument);
+        for (Measured one : measured) if (one.form().equals(form)) return one.column();
         if (!(argument instanceof CaseWhen || argument instanceof If || argument instanceof Cast)) return argument;
         List<Expression> children = Scala.list(argument.children());
         List<Expression> replaced = children.stream().map(child -> replacedArgument(child, measured)).toList();
         return replaced.equals(children) ? argument : (Expression) argument.withNewChildren(Scala.seq(replaced));
-    }
-
-    /** Adds the columns of expressions to a plan. */
-    public static LogicalPlan with(List<Measured> measured, LogicalPlan rows) {
-        if (measured.isEmpty()) return rows;
-        List<NamedExpression> results = new ArrayList<>(Scala.list(rows.output()));
-        for (Measured one : measured) results.add(Expressions.alias(one.source(), (NamedExpression) one.column()));
-        return new Project(Scala.seq(results), rows);
     }
 }

@@ -135,17 +135,16 @@ public final class KeyExpressions {
 
     /**
      * Resolves the text of a key over columns, and lets Spark's optimizer simplify it. Throws NotServed if it cannot be a key.
-     * The other {@code resolved} leaves this check to {@link #requireKey}.
      *
      * @param settings the settings under which it is resolved, by name
      */
     static Expression resolved(SparkSession session, String sql, Map<String, String> settings, List<Attribute> columns) {
-        return requireKey(resolved(session, parser -> parser.parseExpression(sql), settings, columns), settings);
+        return requireKey(simplified(session, parser -> parser.parseExpression(sql), settings, columns), settings);
     }
 
     /** Resolves the text of an expression to aggregate, as {@link #resolved} does for a key. */
     static Expression resolvedAggregated(SparkSession session, String sql, Map<String, String> settings, List<Attribute> columns) {
-        Expression resolved = resolved(session, parser -> parser.parseExpression(sql), settings, columns);
+        Expression resolved = simplified(session, parser -> parser.parseExpression(sql), settings, columns);
         require(resolved, AggregatedOperations.refusal(resolved));
         return resolved;
     }
@@ -156,7 +155,8 @@ public final class KeyExpressions {
         Expression by(ParserInterface parser) throws Exception;
     }
 
-    static Expression resolved(SparkSession session, Parsing parsing, Map<String, String> settings, List<Attribute> columns) {
+    /** Resolves an expression over columns, and lets Spark's optimizer simplify it. Throws NotServed if Spark cannot resolve it. */
+    static Expression simplified(SparkSession session, Parsing parsing, Map<String, String> settings, List<Attribute> columns) {
         var state = ((org.apache.spark.sql.classic.SparkSession) session).sessionState();
         SQLConf conf = state.conf().clone();
         PARSING.forEach(conf::setConfString);
@@ -350,11 +350,8 @@ public final class KeyExpressions {
     public static List<Key> computedAlways(Aggregate aggregate, UnaryOperator<Expression> inScan, List<Key> keys) {
         List<Expression> computed = new ArrayList<>();
         for (Expression grouping : Scala.list(aggregate.groupingExpressions())) computed.add(inScan.apply(grouping));
-        for (NamedExpression result : Scala.list(aggregate.aggregateExpressions())) {
-            for (Expression node : Scala.list(((Expression) result).collect(Scala.replacing(node -> node instanceof AggregateExpression ? node : null)))) {
-                AggregateExpression measure = (AggregateExpression) node;
-                computed.add(inScan.apply(measure.filter().isDefined() ? measure.filter().get() : measure.aggregateFunction()));
-            }
+        for (AggregateExpression measure : Expressions.aggregates(aggregate)) {
+            computed.add(inScan.apply(measure.filter().isDefined() ? measure.filter().get() : (Expression) measure.aggregateFunction()));
         }
         return keys.stream().filter(key -> !StoredFunctions.canFail(key.source()) || computed.stream().anyMatch(root -> isComputed(root, key))).toList();
     }
@@ -417,13 +414,5 @@ public final class KeyExpressions {
             results.add(Expressions.alias(fails, name + " fails"));
         }
         return Dataset.ofRows((org.apache.spark.sql.classic.SparkSession) session, new Project(Scala.seq(results), input));
-    }
-
-    /** Adds the columns of keys to a plan. */
-    public static LogicalPlan with(List<Key> keys, LogicalPlan rows) {
-        if (keys.isEmpty()) return rows;
-        List<NamedExpression> results = new ArrayList<>(Scala.list(rows.output()));
-        for (Key key : keys) results.add(Expressions.alias(key.source(), (NamedExpression) key.column()));
-        return new Project(Scala.seq(results), rows);
     }
 }

@@ -59,7 +59,7 @@ public final class NewKeys {
             if (alias.child().exists(Scala.predicate(node -> node instanceof AttributeReference))) {
                 throw new KeyExpressions.NotServed("it has columns of a DataFrame: use F.col with the name of the column");
             }
-            Expression resolved = KeyExpressions.requireKey(KeyExpressions.resolved(session, parser -> alias.child(), settings, columns), settings);
+            Expression resolved = KeyExpressions.requireKey(KeyExpressions.simplified(session, parser -> alias.child(), settings, columns), settings);
             String text = KeyExpressions.canonical(resolved);
             Expression ofText = KeyExpressions.resolved(session, text, settings, columns);
             if (!ofText.canonicalized().equals(resolved.canonicalized())) {

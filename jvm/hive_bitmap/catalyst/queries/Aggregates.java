@@ -327,7 +327,7 @@ public final class Aggregates {
 
         private Attribute column(String name) {
             List<Attribute> columns = scan.allWithKeys();
-            columns.addAll(scan.allWithMeasured());
+            scan.measured().forEach(expression -> columns.add(expression.column()));
             return columns.stream().filter(column -> column.name().equals(name)).findFirst()
                     .orElseThrow(() -> new NotFromKeys(name + " is not a column of the table"));
         }
@@ -483,9 +483,13 @@ public final class Aggregates {
         private LogicalPlan countedBySpark(Part part, LogicalPlan relation) {
             LogicalPlan rows = relation;
             for (Expression conjunct : scan.conjuncts) rows = new Filter(conjunct, rows);
-            rows = KeyExpressions.with(scan.keys().stream().filter(key -> part.keys.contains(key.column())).toList(), rows);
-            rows = AggregatedExpressions.with(scan.measured().stream().filter(expression -> part.measures.stream()
-                    .anyMatch(measure -> measure.column.equals(expression.column()))).toList(), rows);
+            List<NamedExpression> columns = new ArrayList<>(Scala.list(rows.output()));
+            int given = columns.size();
+            scan.keys().stream().filter(key -> part.keys.contains(key.column()))
+                    .forEach(key -> columns.add(Expressions.alias(key.source(), (NamedExpression) key.column())));
+            scan.measured().stream().filter(expression -> part.measures.stream().anyMatch(measure -> measure.column.equals(expression.column())))
+                    .forEach(expression -> columns.add(Expressions.alias(expression.source(), (NamedExpression) expression.column())));
+            if (columns.size() > given) rows = new Project(Scala.seq(columns), rows);
             List<NamedExpression> results = new ArrayList<>(part.keys);
             results.add(Expressions.alias(Expressions.countAll(), WEIGHT));
             for (Measure measure : part.measures) {

@@ -46,6 +46,17 @@ public final class Expressions {
         return new Alias(expression, like.name(), like.exprId(), like.qualifier(), Option.apply(like.metadata()), noNames());
     }
 
+    /** Returns the aggregates in the results of an aggregation, each as often as it occurs. */
+    public static List<AggregateExpression> aggregates(Aggregate aggregation) {
+        List<AggregateExpression> aggregates = new ArrayList<>();
+        for (NamedExpression result : Scala.list(aggregation.aggregateExpressions())) {
+            for (Expression node : Scala.list(((Expression) result).collect(Scala.replacing(node -> node instanceof AggregateExpression ? node : null)))) {
+                aggregates.add((AggregateExpression) node);
+            }
+        }
+        return aggregates;
+    }
+
     /** Returns the value of a literal of type int; null for any other expression. */
     public static Integer integer(Expression expression) {
         return expression instanceof Literal literal && literal.value() instanceof Integer value ? value : null;
