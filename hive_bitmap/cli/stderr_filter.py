@@ -1,11 +1,10 @@
 """Filter what Java and PySpark print to stderr.
 
-The filter drops lines that are printed at every start, and lines about errors that are raised anyway. With `--quiet`,
-it also drops Spark's warnings, in the format of Spark's default log.
+`StderrFilter` drops lines that the JVM prints at every start. With `--quiet`, it also drops Spark's warnings, in the
+format of Spark's default log. The JVM writes these lines to the stderr that it inherits, not through log4j. So a pipe
+takes the place of stderr, and a thread copies the lines that are not dropped.
 
-The JVM writes these lines to the stderr that it inherits, not through log4j. So a pipe takes the place of stderr, and a
-thread copies the lines that are not dropped. PySpark's own log and warnings are filtered in this process
-(`quiet_pyspark`).
+`quiet_pyspark` silences PySpark's warnings, and its log of errors, which are raised anyway.
 """
 
 from __future__ import annotations

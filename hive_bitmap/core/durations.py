@@ -16,7 +16,7 @@ _LENGTH = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*([a-z]*?)(?:(?<=[a-z]{3})
 def seconds_of(length: str) -> float:
     """Return a length of time in seconds.
 
-    A number without a unit is in seconds. Raises InvalidProperty for any other text.
+    A number without a unit is in seconds. Raises InvalidProperty unless the text is a number, with or without a unit.
 
     >>> seconds_of("30 seconds"), seconds_of("5m"), seconds_of("1.5 hours"), seconds_of("90")
     (30.0, 300.0, 5400.0, 90.0)

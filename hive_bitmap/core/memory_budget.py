@@ -135,9 +135,9 @@ BUDGET = MemoryBudget()
 
 
 class Cache(Generic[K, V]):
-    """A cache whose entries are in a budget.
+    """A cache that keeps its entries in a memory budget.
 
-    `weigh` returns the bytes of a value. Several caches may have the same kind; their keys are separate.
+    `weigh` returns the bytes of a value. Caches of one `kind` have separate keys, but are counted and cleared together.
     """
 
     _numbers = count()

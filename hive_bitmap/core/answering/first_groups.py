@@ -150,7 +150,10 @@ def _decimal(values: pa.Array, digits: int) -> pa.Array:
 
 
 def _ends(groups: pa.Table, top: Top) -> pa.Table:
-    """Return the `top.rows` groups to keep of tied groups, sorted by key."""
+    """Return the first `top.rows` of some tied groups, or the last if `top.ties` is `largest`.
+
+    `groups` are sorted by key, ascending.
+    """
     return groups.slice(max(groups.num_rows - top.rows, 0)) if top.ties == "largest" else groups.slice(0, top.rows)
 
 

@@ -179,8 +179,8 @@ def canonical(values: Values) -> Values:
 def decoding(what: str) -> Iterator[None]:
     """Convert errors about the content of a file to Undecodable.
 
-    `what` names the decoded part of the file, for the message. Errors of Arrow, pyorc and Python are converted. Errors
-    of the store, which have an errno, are raised unchanged.
+    `what` names the decoded part of the file, for the message. ArrowException, ValueError, OverflowError, IndexError
+    and OSErrors without an errno are converted. Errors of the store, which have an errno, are raised unchanged.
     """
     try:
         yield

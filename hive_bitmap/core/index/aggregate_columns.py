@@ -113,9 +113,10 @@ class Measure:
         return found if len(found) == len(self.functions) else ()
 
     def _is_of(self, aggregate: Aggregate, columns: Collection[Column]) -> bool:
-        """Return whether an aggregate is of this column or expression.
+        """Return whether an aggregate is of this measure's column or expression.
 
-        Two expressions are the same if their `name` is the same; an index may have another alias for it.
+        Two expressions are the same if their `name` is the same; an index may have another alias for it. The result is
+        False if a column of the aggregate is not among `columns`, the current data columns of the table.
         """
         if aggregate.column is None or (aggregate.expression is None) != (self.expression is None):
             return False
@@ -138,8 +139,8 @@ def parse(text: str) -> list[tuple[str, str | KeyText]]:
     """Parse a list of aggregates.
 
     Return pairs (function, column). For `count(*)`, the column is `*`. For a column without a function, the function is
-    "", which means all functions that suit the type of the column. An expression comes with its name in place of a
-    column. Raise InvalidProperty.
+    "", which means all functions that suit the type of the column. An expression is a KeyText, whose `alias` is the
+    name after AS in lower case. Raise InvalidProperty.
 
     >>> parse("COUNT(*), sum(`a b`), price, sum(price * n) AS Revenue")
     [('count', '*'), ('sum', 'a b'), ('', 'price'), ('sum', KeyText(sql='price * n', alias='revenue'))]

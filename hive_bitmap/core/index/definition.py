@@ -221,8 +221,8 @@ class Definition:
     def read_columns(self, base: Table) -> tuple[Column, ...]:
         """Return the columns that builds read: `source_columns`, then the columns that aggregates need.
 
-        Such a column is left out if `base`, the base table, no longer has the column with this type. The aggregates
-        that need it are NULL.
+        A column that only aggregates need is left out if `base`, the base table, no longer has the same column. Its
+        aggregates are then NULL.
         """
         computed = (column for expression in self.aggregated_expressions for column in expression.columns)
         aggregated = (column for column in (*self.aggregated_columns, *computed) if column in base.columns)

@@ -1,7 +1,8 @@
 """Look up keys in a shard.
 
-First, the keys, blocks and cardinalities of whole row groups are read. Then only the needed bitmaps are read. All of
-these values are cached (`memory_budget`), because a shard never changes.
+First, the keys, blocks and cardinalities of whole row groups are read. Then the bitmaps of the needed row groups are
+read. These values are cached (`memory_budget`), because a shard never changes. Functions that stream a whole shard
+(`distinct`, `counted_keys`) cache nothing.
 """
 
 from __future__ import annotations
@@ -391,9 +392,9 @@ def _row_group(
 
 
 def _counted_in_file(rows: pa.Table) -> tuple[Longs, Longs]:
-    """Return the offset and the number of base rows of each row.
+    """Return the offset, and the number of base rows, of each index row of an AGGREGATE shard.
 
-    The rows are of an AGGREGATE shard, so each offset is 0.
+    Each offset is 0, because such a row stands for a whole file.
     """
     if rows[_IN_FILE].null_count:
         raise ValueError(f"a value of {_IN_FILE} is NULL")

@@ -1,6 +1,6 @@
 """List the base files of tables, in a folder or for a scan.
 
-`file_listing` decides which tables are supported, and lists the files in a folder that Spark reads. `serde` does the
+`file_listing` decides which tables are supported, and lists those files of a folder that Spark reads. `serde` does the
 same for tables with a SerDe. `scan_listing` has the files that Spark lists for one scan.
 """
 

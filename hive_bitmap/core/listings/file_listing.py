@@ -135,9 +135,9 @@ def why_unsupported(settings: Mapping[str, str], table: Table) -> str | None:
 
 
 def why_option_unsupported(table: Table) -> str | None:
-    """Name an option or property of the table that may change what is read.
+    """Return why an option or property of the table may change what is read.
 
-    The result is None if there is no such option or property.
+    The result is a clause with the name of the first one; None if there is none.
     """
     options = {*table.options, *(key for key in table.properties if key.lower().startswith(OF_FORMATS))}
     odd = sorted(key for key in options if not HARMLESS_OPTIONS.fullmatch(key))

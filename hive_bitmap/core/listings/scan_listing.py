@@ -76,9 +76,10 @@ class ScanListing:
 
     @cached_property
     def summable(self) -> tuple[Partition, ...]:
-        """The partitions for sums of partial aggregates, which include deleted rows.
+        """The partitions to use for sums of partial aggregates.
 
-        Each file with deleted rows has the etag WITH_DELETES, which does not occur in any index.
+        Partial aggregates include deleted rows. So each file with deleted rows gets the etag WITH_DELETES: no index has
+        this etag, so such a file is not summed from an index.
         """
         if not self.deletes:
             return self.without_empty

@@ -150,9 +150,9 @@ def share_of_bytes(needed: Sequence[Column], columns: Sequence[Column]) -> float
 
 
 def decoded_bytes(format: str, blocks: pa.Table) -> int:
-    """Return how many bytes of the selected blocks are decoded.
+    """Estimate how many bytes of the selected blocks are decoded.
 
-    In an ORC stripe, only the parts around selected rows may be decoded (`decoded_share`).
+    If few rows of an ORC stripe are selected, only a share of the stripe counts (`decoded_share`).
     """
     rows, selected, length = (blocks[name].to_numpy() for name in ("rows", "selected", "length"))
     share = decoded_share(selected, rows, ORC_STRIDE) if format == "orc" else 1.0
@@ -301,9 +301,10 @@ class Prices:
         return files * SPARK_FILE / max(min(self.cores, files), 1)
 
     def _direct_work(self, read: Reads, share: float) -> float:
-        """Return the seconds that one core takes to decode the selected rows.
+        """Return the seconds of work for one core to read the selected rows in our tasks.
 
-        The files that must be read whole are included.
+        Opening, transfer, decoding and files that are read whole are included; waiting for the store is not. `share` is
+        the share of the bytes that the needed columns have.
         """
         spark_byte = self._spark_byte(read.values_per_byte)
         by_value = read.values_per_byte * DIRECT_VALUE.get(self.format, 0.0)

@@ -103,12 +103,12 @@ def _spread(member: Flags, blocks: int) -> tuple[Longs, Longs]:
 
 
 def _scattered(block: Longs, twice: int, sampled: int, blocks: int) -> tuple[Longs, Longs, float]:
-    """Simulate the blocks of the keys that occur in only one sampled block.
+    """Place the keys that occur in only one sampled block into blocks of the simulated shard.
 
     `block` has the number of the sampled block of each key, and `sampled` is the number of sampled blocks. `twice` is
     the number of keys that occur in exactly two sampled blocks. `blocks` is the number of blocks of the simulated
     shard. Return the pairs of a key and a block that holds the key, as two arrays (see `_spread`), and the estimated
-    number of keys of the shard that these keys stand for. Each key is put into the block of the shard that corresponds
+    number of keys of the shard that they represent. Each key is put into the block of the shard that corresponds
     to its sampled block, so that keys of one sampled block stay together, and into random other blocks.
     """
     once = len(block)
@@ -248,7 +248,7 @@ def no_blocks(item: FooterItem) -> tuple[Longs, Longs]:
 
 
 def choose_blocks(rows: Longs, size: Longs, share: float) -> Longs:
-    """Choose a `share` of the blocks as a sample, but at least FEWEST_BLOCKS.
+    """Choose a `share` of the blocks as a sample, but at least FEWEST_BLOCKS if there are as many.
 
     `rows` has the number of rows of each block, which is never 0. `size` has the bytes of the key columns in each
     block. Return the positions of the chosen blocks (int64), ascending.

@@ -142,7 +142,7 @@ Source = Callable[[], Options]
 class _LatestSource:
     """The latest source of options of this process, for threads without their own source.
 
-    `needed` says whether options have been requested, so that tasks need them, too.
+    `needed` becomes True when options are first requested. From then on, the options are sent to tasks, too.
     """
 
     source: Source

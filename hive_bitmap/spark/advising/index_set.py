@@ -165,7 +165,7 @@ def choose(workloads: Sequence[Workload], limit: int, times: int) -> tuple[list[
     """Choose which of the possible indexes to create, in steps.
 
     `workloads` has a workload for each table. Return the steps in order, and the indexes that are left out. The steps
-    have at most `limit` indexes together. Each query is expected `times` as often as it was seen.
+    have at most `limit` indexes together. Each query is expected to run `times` times as often as it was seen.
     """
     chosen: list[Step] = []
     have: dict[str, IndexSet] = {workload.table: frozenset() for workload in workloads}
@@ -204,9 +204,9 @@ def _best(steps: Sequence[Step]) -> Step:
 
 
 def _steps(workload: Workload, have: IndexSet, times: int) -> Iterator[Step]:
-    """Yield the steps that may come next, once the indexes `have` are chosen.
+    """Yield the possible next steps after the indexes in `have` have been chosen.
 
-    Each query is expected `times` as often as it was seen.
+    Each query is expected to run `times` times as often as it was seen.
     """
     before = {shape: workload.gain(shape, have) for shape in workload.shapes}
     saved_before = math.fsum(gained.seconds for gained in before.values())

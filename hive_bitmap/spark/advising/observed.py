@@ -159,7 +159,7 @@ class Observed:
 
 
 def of_session(spark: SparkSession) -> Observed:
-    """Return the record of all sessions of this application.
+    """Return the observed queries of all sessions of this application.
 
     Raises Unsupported on a Spark Connect client.
     """

@@ -228,7 +228,7 @@ def build(
 
 
 def _warn_of_equal(definition: Definition, indexes: Iterable[Index]) -> None:
-    """Log a warning for each other index that answers the same queries."""
+    """Log a warning for each trusted index of `indexes` that answers the same queries."""
     for index in indexes:
         if index.trusted and _answered_queries(index.definition) == _answered_queries(definition):
             log.warning(

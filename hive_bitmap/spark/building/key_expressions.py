@@ -80,7 +80,7 @@ def _resolved(spark: SparkSession, base: Table, key: SparkKey) -> str | KeyExpre
 
 
 def _shown(key: KeyText | Column) -> str:
-    """Return the text of an expression for a message, not too long."""
+    """Return the text of an expression for a message, cut to MOST_CHARACTERS."""
     text = key.sql if isinstance(key, KeyText) else str(key)
     return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 2]}.."
 

@@ -171,7 +171,8 @@ def refreshed(spark: SparkSession, timeout: float = 60.0) -> bool:
 def wait_at_end(spark: SparkSession) -> None:
     """Wait for refreshes before a program stops its session.
 
-    The wait ends after the longest refresh interval of the waiting indexes, and after LONGEST_WAIT at the latest.
+    Wait at most WRITE_REPORT_SECONDS until the JVM has reported its writes. Then wait until all refreshes have ended,
+    but not longer than the longest refresh interval of the waiting indexes, and at most LONGEST_WAIT.
     """
     if jvm_reader.available(spark) and is_enabled(spark):
         bridge(spark).areWritesTold(spark._jsparkSession, WRITE_REPORT_SECONDS)

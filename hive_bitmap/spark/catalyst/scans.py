@@ -355,11 +355,12 @@ def _bytes_of_columns(scan: Scan, base: Table, listed: ListingSummary) -> float:
 
 
 def worthwhile_runtime_filters(scan: Scan, base: Table, indexes: Sequence[Index], settings: Settings) -> list[int]:
-    """Return the scan's runtime filters that are worth a job.
+    """Return the positions in `scan.runtime_filters` of the filters that are worth a job.
 
-    The result has their positions in `scan.runtime_filters`. A filter is worth a job if it is on an indexed column, or
-    on the only column of a key, and if the scan takes longer than the job plus the start of a read by an index. If the
-    session has set a strategy, the time of the scan does not matter.
+    The column of such a filter is indexed, or it is the only column of a key expression in `scan.keys`. Unless the
+    session has set a strategy, the scan must also take clearly longer than the job plus the start of a read by an
+    index. The result is empty for the strategy `full scan`, and if Spark cannot read selected blocks only
+    (`scan.native`).
     """
     if not scan.runtime_filters or settings.strategy == Strategy.FULL_SCAN or not scan.native:
         return []

@@ -386,9 +386,10 @@ def _with_keys(
 
 
 def _judged(index: Index, whys: Mapping[str, str]) -> Index:
-    """Return an index that says why some of its keys cannot be used.
+    """Return the index with the reason why some of its expressions cannot be used.
 
-    `whys` has the reasons by the names of the keys. If no key of the index can be used, the index gets a `problem`.
+    `whys` has the reasons by the names of the expressions, of keys or aggregated. If no key of the index can be used,
+    the reason is its `problem`, else its `unusable_key`. An index with a problem is returned unchanged.
     """
     definition = index.definition
     unusable = [expression for expression in definition.expressions if expression.name in whys]

@@ -80,8 +80,8 @@ def footers(spark: SparkSession, items: Sequence[FooterItem]) -> list[tuple[Long
 def samples(spark: SparkSession, items: Sequence[SampleItem]) -> list[Sample]:
     """Measure samples in tasks.
 
-    Return the result of `sampling.measure` for each item. Blocks that crash the process that reads them cannot be
-    indexed.
+    Return the result of `sampling.measure` for each item. If reading its blocks crashes the process, the result is
+    `not_indexed` with the reason.
     """
     results = in_surviving_tasks(spark, items, measure)
     return [not_indexed(result.reason) if isinstance(result, Died) else result for result in results]

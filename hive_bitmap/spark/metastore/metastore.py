@@ -148,7 +148,8 @@ def describe(spark: SparkSession, name: str) -> Table:
 def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], list[str]]) -> tuple[Table, list[Table]]:
     """Return a table and other tables of its database.
 
-    `others(database, table)` returns the names of the other tables; missing tables are left out. If the session can
+    `others(database, table)` returns the names of the other tables; missing tables are left out. For a table of another
+    catalog, they are in the database of the same name in the session catalog. If the session can
     describe many tables in one call, one call describes all of them. Raises NotFound, as `describe` does.
     """
     from pyspark.errors import AnalysisException

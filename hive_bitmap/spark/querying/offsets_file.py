@@ -122,11 +122,11 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
 
     The predicate None stands for all rows. `path` is a local path or a Hadoop path. The result file lists every block
     that may have a matching row, and all blocks of base files whose current version is not indexed. A base file without
-    a line has no match. `utf8` allows paths that are not ASCII, for a Hive whose JVM has UTF-8 as its default charset.
-    A warning is logged if the reader might stop at its limit of bytes.
+    a line has no match. `utf8` allows base files whose paths are not ASCII, for a Hive whose JVM has UTF-8 as its
+    default charset. A warning is logged if Hive might stop at its limit (hive.index.compact.query.max.size).
 
-    Raises the errors of `plan`, and Unsupported for a table whose blocks cannot be determined, a path that the reader
-    would not find, or a folder that Hive may list differently from Spark. Then nothing is written.
+    Raises the errors of `plan`, and Unsupported for a table whose blocks cannot be determined, for a base file whose
+    path Hive would misread, or for a folder that Hive may list differently from Spark. Then nothing is written.
     """
     if not jvm_reader.available(spark):
         raise Unsupported(f"a Spark Connect client cannot compute offsets: use a classic session; {BY_SERVER}")

@@ -40,7 +40,7 @@ def table_rows(
     strategy: Strategy | None = None,
     must_pay: bool = True,
 ) -> DataFrame:
-    """Return the rows that satisfy a predicate, as a plan for the optimizer rule.
+    """Return a DataFrame of the rows that satisfy a predicate; the optimizer rule plans it.
 
     Without a predicate, return all rows; without `columns`, all columns. The session need not be enabled. `strategy`
     overrides the choice by cost. If `must_pay` is False, the indexes are consulted for a table of any size and without

@@ -128,7 +128,7 @@ def has_default_root(spark: SparkSession, definition: Definition) -> bool:
 def canonical(place: str) -> str:
     """Return the location of a table in the form of `stores.canonical`.
 
-    Return "" if `place` is "", because the table has no location, or if no store supports the location.
+    Return "" for a table without a location (`place` is ""), and for a location that no store supports.
     """
     try:
         return stores.canonical(place) if place else ""

@@ -261,7 +261,10 @@ def require_python(spark: SparkSession) -> None:
 
 
 def parallelism(spark: SparkSession) -> int:
-    """Return the number of tasks that the session runs at once."""
+    """Return about how many tasks the session runs at once.
+
+    This is spark.sql.leafNodeDefaultParallelism if it is set, else `metastore.default_parallelism`.
+    """
     return int(spark.conf.get("spark.sql.leafNodeDefaultParallelism", None) or metastore.default_parallelism(spark))
 
 
