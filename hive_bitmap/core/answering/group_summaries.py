@@ -84,8 +84,8 @@ def group_summaries(
 
     The lookups must satisfy `is_summarized`. The result has up to three rows for each group: for the smallest key, the
     largest key, and NULL. Its columns are the columns of `needed`, COUNT and DISTINCT. In COUNT and DISTINCT, only the
-    sums over the rows of a group are right, not the number in each row (see `key_merge.summary`). Raises CorruptIndex, and
-    TooLarge if more than HELD_ROWS rows are collected and their groups take more than `limit` bytes.
+    sums over the rows of a group are right, not the number in each row (see `key_merge.summary`). Raises CorruptIndex,
+    and TooLarge if more than HELD_ROWS rows are collected and their groups take more than `limit` bytes.
     """
     first = _first(lookups, needed)
     if first is None:
