@@ -141,7 +141,7 @@ def drop(spark: SparkSession, base: Table | None, index: IndexToDrop) -> None:
     except (OSError, StoreError, Unsupported) as e:
         # without a marker, `clean` would have to wait until the process that built the generations has ended
         with suppress(OSError, StoreError, Unsupported):
-            _retire(spark, definition, live)
+            _retire(definition, live, this_metastore)
         raise StoreError(
             f"index {definition.name} is dropped, but files of it are left in {definition.root} ({e}): once they can "
             f"be deleted, run clean with the location {definition.root} and a grace of 0"
@@ -185,7 +185,7 @@ def _publish(spark: SparkSession, base: Table, publication: Publication) -> bool
         live = {table.location, *after.values()} if is_new and is_whole else _referenced(spark, definition)
         replaced = {*before.values(), *publication.new} - live
         replaced = {folder for folder in replaced if generation.belongs_to(folder, definition)}
-        _retire(spark, definition, replaced)
+        _retire(definition, replaced, this_metastore)
         old = generation.superseded(generation.all_below(definition.root), live, definition)
         for folder in old:
             log.info("deleting the superseded segment %s", folder)
@@ -217,9 +217,9 @@ def _moved(spark: SparkSession, table: Table, publication: Publication, empty: s
             vacated={_values(number): empty for number in moves.vacated},
             moved={_values(number): folder for number, folder in moved.items()},
         )
-        catalog.clear_caches()
         if not current and are_new:  # any concurrent build also adds this first slot, or sees it
             return {**added, **moved}
+        catalog.clear_caches()
         current = catalog.slots_of(spark, table)
     return current
 
@@ -346,7 +346,8 @@ def _replace_table(spark: SparkSession, base: Table, table: Table, publication: 
     alter_table.rename(spark, created, definition.index_table)
     if definition.needs_pointer:
         catalog_changes.point_to(spark, base, set(), {new.pointer})
-    _retire(spark, definition, (folder for folder in before if generation.belongs_to(folder, definition)))
+    replaced = (folder for folder in before if generation.belongs_to(folder, definition))
+    _retire(definition, replaced, metastore_id(spark))
     return replace(created, name=definition.index_table)
 
 
@@ -380,12 +381,12 @@ def _is_replacement(table: Table, definition: Definition) -> bool:
     return replacement is not None and roots.is_replacement(replacement, definition) and table.kind == "EXTERNAL"
 
 
-def _retire(spark: SparkSession, definition: Definition, folders: Iterable[str]) -> None:
+def _retire(definition: Definition, folders: Iterable[str], this_metastore: str) -> None:
     """Start the grace period of the generations `folders` of an index.
 
-    Do nothing if this session may not delete in the root of the index.
+    `this_metastore` is the id of this metastore. Do nothing if this session may not delete in the root of the index.
     """
-    if not roots.refusal(definition, metastore_id(spark)):
+    if not roots.refusal(definition, this_metastore):
         map_parallel(lambda folder: generation.retire(folder, definition), folders)
 
 
@@ -414,7 +415,7 @@ def _discard(spark: SparkSession, base: Table, publication: Publication) -> int 
             catalog_changes.point_to(spark, base, set(), {definition.pointer})
     except Exception as e:  # noqa: BLE001 - as above
         log.warning("run clean to delete new files of index %s: the metastore does not answer: %s", definition.name, e)
-        _retire(spark, definition, new)  # harmless for a segment that was published after all
+        _retire(definition, new, metastore_id(spark))  # harmless for a segment that was published after all
         return None
     unpublished = [folder for folder in new if folder not in live]
     _delete_new(spark, replace(publication, created=not is_there), unpublished)

@@ -83,10 +83,18 @@ class JvmMetastore(SqlMetastore):
         with owned_by(spark, table.owner):
             return super().create_table(spark, table)
 
-    def _add(self, spark: SparkSession, verbatim: SparkSession, table: Table, new: Mapping[Values, str]) -> bool:
+    def change(self, spark: SparkSession, table: Table, changes: Changes) -> bool:
+        if not table.partition_columns:
+            return super().change(spark, table, changes)
+        are_new = self._add_partitions(spark, table, changes.added)
+        self._move_partitions(spark, table, changes.moved)
+        spark.catalog.refreshTable(table.spark_name)
+        return are_new
+
+    def _add_partitions(self, spark: SparkSession, table: Table, new: Mapping[Values, str]) -> bool:
         """Add partitions without a statement; return whether all partitions were new.
 
-        `new` has the folder of each partition. The session `verbatim` is not needed, because no statement is run.
+        `new` has the folder of each partition.
         """
         if not new:
             return True
@@ -116,19 +124,18 @@ class JvmMetastore(SqlMetastore):
                 are_new = False
         return are_new
 
-    def _move(self, spark: SparkSession, verbatim: SparkSession, table: Table, changes: Changes) -> None:
+    def _move_partitions(self, spark: SparkSession, table: Table, moves: Mapping[Values, str]) -> None:
         """Move partitions in batches of AT_ONCE; each batch is one call and one transaction.
 
-        `changes.moved` has the new folder of each partition. The session `verbatim` is not needed, because no statement
-        is run.
+        `moves` has the new folder of each partition.
         """
-        if not changes.moved:
+        if not moves:
             return
         jvm, changed = bridge(spark), []
         for partition in _partitions(spark, table):
             values = _values(table, partition)
-            if values in changes.moved:
-                partition["storage"]["locationUri"] = quote(changes.moved[values], safe="/:@")
+            if values in moves:
+                partition["storage"]["locationUri"] = quote(moves[values], safe="/:@")
                 changed.append({**partition, "stats": None})
         for start in range(0, len(changed), table_ddl.AT_ONCE):
             batch = json.dumps(changed[start : start + table_ddl.AT_ONCE])
