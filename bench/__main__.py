@@ -112,7 +112,8 @@ def _measure(
         grouped = [measure.ask_grouped(spark, duck, sql, repeats) for sql in each("asking", data.GROUPINGS, str)]
         data.register(spark, table.folder, data.SUMS)
         summed = measure.build_sums(spark, repeats)
-        grouped += [measure.ask_grouped(spark, duck, sql, repeats) for sql in each("asking", data.SUMMED, str)]
+        both = (*data.SUMMED, *data.HOURLY)
+        grouped += [measure.ask_grouped(spark, duck, sql, repeats) for sql in each("asking", both, str)]
         counted = memory.peaks(built)
         data.register(spark, table.folder, data.PLAIN_TABLE)
         overheads = [measure.overhead(spark, about, data.HELPLESS[about], repeats) for about in data.HELPLESS]

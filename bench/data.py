@@ -99,6 +99,12 @@ SUMMED = (
     f"SELECT store, sum(id), max(id) FROM {SUMS} GROUP BY store",
 )
 
+HOUR = "date_trunc('HOUR', ts) AS hour"  # a key that is an expression; a row a second, so some 3,600 rows each
+HOURLY = (
+    f"SELECT date_trunc('HOUR', ts), count(*) FROM {SUMS} GROUP BY 1",
+    f"SELECT count(*) FROM {SUMS} WHERE ts >= TIMESTAMP '2023-11-20 00:00:00' AND ts < TIMESTAMP '2023-12-20 00:00:00'",
+)
+
 HELPLESS = {
     "no table has an index": f"SELECT note FROM {PLAIN_TABLE} WHERE gender = 'F'",
     "no index for the predicate": "SELECT note FROM bench WHERE amount > 100",

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -21,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 import hive_bitmap
 from bench.data import (
     AGGREGATES,
+    HOUR,
     KEYS,
     SCHEMA,
     SUMS,
@@ -215,7 +217,7 @@ def build_together(spark: SparkSession, repeats: int) -> BuiltTogether:
 
 
 def build_sums(spark: SparkSession, repeats: int) -> BuiltSums:
-    """Build an index of age with and without aggregates; then build indexes for data.SUMMED, which stay."""
+    """Build an index of age with and without aggregates; then build indexes for data.SUMMED and HOURLY, which stay."""
 
     def contender(aggregates: str) -> Contender:
         return Contender(
@@ -226,6 +228,7 @@ def build_sums(spark: SparkSession, repeats: int) -> BuiltSums:
     _drop(spark, ["age"], SUMS)
     hive_bitmap.build(spark, SUMS, ["age", "region"], aggregates=AGGREGATES)
     hive_bitmap.build(spark, SUMS, ["store"], aggregates="count(*), sum(id)")
+    hive_bitmap.build(spark, SUMS, [HOUR])
     return BuiltSums(finished, {name: reports[0].index_bytes for name, reports in finished.answers.items()})
 
 
@@ -317,8 +320,13 @@ def ask_grouped(spark: SparkSession, duck: duckdb.DuckDBPyConnection, sql: str, 
         OURS: Contender(lambda: spark.sql(sql).collect(), by_index(spark)),
         DUCKDB: Contender(lambda: duck.execute(sql).fetchall()),
     }
-    finished = race(contenders, repeats, lambda rows: tuple(sorted(map(tuple, rows))))
+    finished = race(contenders, repeats, _sorted)
     return Grouped(sql, finished, len(finished.answers[SPARK]), _alike(list(finished.answers.values())))
+
+
+def _sorted(rows: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
+    """The rows in order, with times in seconds: Spark's are local times without a zone."""
+    return tuple(sorted(tuple(v.timestamp() if isinstance(v, datetime) else v for v in row) for row in rows))
 
 
 def overhead(spark: SparkSession, about: str, sql: str, repeats: int) -> Overhead:

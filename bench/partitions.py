@@ -108,6 +108,8 @@ def _measure(spark: SparkSession, place: Place, layout: str, rows: int, out: Con
     step("refresh: a new day, five indexes", lambda: hive_bitmap.refresh(spark, name))
     step("refresh: nothing new", lambda: hive_bitmap.refresh(spark, name))
     wrong = False
+    spark.sql(QUESTIONS["count"].format(plain)).collect()  # the first listing of a JVM takes longer, whoever asks
+    spark.catalog.refreshTable(plain)
     for label, text in QUESTIONS.items():
         wrong |= _ask(spark, place, table, label, text.format(name), text.format(plain))
     both = (name, plain)
