@@ -6,8 +6,8 @@
     print(hive_bitmap.plan(spark, "flights", "carrier = 'UA'"))
     hive_bitmap.scan(spark, "flights", "carrier = 'UA' AND origin = 'JFK'")
 
-A name is imported when it is first used, so that parts that do not need Spark can be loaded without Spark. The first
-use also checks that the required packages are installed.
+A public name is imported when it is first used, so that modules that do not need Spark can be loaded without Spark. The
+first use also checks that the required packages are installed.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class HiveBitmapError(Exception):
 class NotFound(HiveBitmapError):
     """A table, column, partition, index or file does not exist.
 
-    The message lists the existing names.
+    The message of an error that `of` creates lists the existing names.
     """
 
     condition = "INDEX_NOT_FOUND"
@@ -55,7 +55,8 @@ class NotFound(HiveBitmapError):
         """Create the error for a missing name; its message lists the existing names.
 
         `kind` says what is missing, for example `column`, and `where` in which object it is missing; if `where` is "",
-        the message names no object. For a column, table or database, the result is an object of its subclass.
+        the message names no object. For a column, table or database, the result is an instance of the subclass for this
+        kind, such as ColumnNotFound.
 
         >>> str(NotFound.of("column", "agee", ["age", "id"], "table db.t"))
         "no column 'agee' in table db.t; known: age, id; did you mean 'age'?"

@@ -1,6 +1,7 @@
 """Run the command line `hive-bitmap`.
 
-Results go to stdout, everything else to stderr. The exit status is 0 for success, 1 for failure and 2 for wrong usage.
+Results go to stdout, everything else to stderr. The exit status is 0 for success, 1 for failure, 2 for wrong usage, 130
+after Ctrl-C, and 141 if the reader of stdout has closed its pipe.
 """
 
 from __future__ import annotations
@@ -156,7 +157,7 @@ def _failed(reason: str, status: int) -> int:
 def _logging_to_stderr(level: int) -> Iterator[None]:
     """Log to stderr inside the `with` block.
 
-    This package logs messages from `level` on, one line a message. Other packages log warnings and errors.
+    This package logs messages of `level` and above, one line a message. Other packages log warnings and errors.
     """
     logger, handler, other_packages = logging.getLogger("hive_bitmap"), _ConsoleHandler(), logging.StreamHandler()
     previous_level = logger.level
@@ -177,7 +178,7 @@ def _is_foreign_record(record: logging.LogRecord) -> bool:
     """Return whether the handler for other packages logs a record.
 
     The handler does not log records of this package, which has its own handler. It does not log records of thrift,
-    because PyHive raises these errors as well, and it does not log errors that Ctrl-C caused.
+    because PyHive also raises the errors that thrift logs. It does not log errors that Ctrl-C caused.
     """
     error = record.exc_info[1] if record.exc_info is not None else None
     return not (_is_caused_by_interrupt(error) or record.name.startswith(("hive_bitmap", "thrift")))
@@ -199,7 +200,7 @@ def _is_caused_by_interrupt(error: BaseException | None) -> bool:
 class _ConsoleHandler(logging.Handler):
     """A log handler that prints without breaking progress bars.
 
-    It prints through the console of the bars.
+    It prints to the console that also draws the bars.
     """
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -122,7 +122,8 @@ def _at_commas(text: str) -> list[str]:
 def split_pairs(text: str) -> dict[str, str | None]:
     """Return the names and values of a comma-separated list NAME=VALUE.
 
-    NULL is None, and values may be quoted as in SQL. The names are columns of a partition or, for `set`, properties.
+    The value NULL becomes None. Values may be quoted as in SQL. The names are partition columns or, for the command
+    `set`, properties.
 
     >>> split_pairs("month=1, `a,b`='x, y',c=NULL,d=")
     {'month': '1', 'a,b': 'x, y', 'c': None, 'd': ''}
@@ -177,10 +178,11 @@ def table_argument(table: str | None, all_: bool, database: str | None) -> str |
 
 
 def tables_of(spark: SparkSession, database: str | None, all_: bool) -> list[str]:
-    """Return the names of the tables that have an index, in Spark's SQL.
+    """Return the names of the tables that have an index.
 
-    With `database`, only tables of this database are returned. Without it, the tables of the current database are
-    returned, or with `all_`, the tables of all databases.
+    The names are written as in Spark's SQL, and sorted. If `database` is given, the tables of this database are
+    returned. If it is None, the tables of all databases are returned with `all_`, and the tables of the current
+    database otherwise.
     """
     from hive_bitmap.spark.registry.catalog import indexed_tables
 

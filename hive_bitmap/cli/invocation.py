@@ -142,9 +142,10 @@ class Endpoint:
     def _started(self, jobs: bool) -> Iterator[SparkSession]:
         """Start a session, and stop it at the end of the `with` block.
 
-        `jobs` says whether the block runs many Spark jobs. Before the session stops, indexes with auto_refresh are
-        refreshed after its writes. Java's output during the stop is discarded. Afterwards a class archive is made in
-        the background, so that later commands start sooner (`archive_making`).
+        `jobs` says whether the block runs many Spark jobs. If the block ends without an error, this function waits, for
+        a limited time, until indexes with auto_refresh are refreshed after the writes of the session. Java's output
+        while the session stops is discarded. Afterwards a class archive is made in the background, so that later
+        commands start sooner (`archive_making`).
         """
         from hive_bitmap.spark import archive_making, java
         from hive_bitmap.spark.catalyst.enabling import wait_at_end
@@ -209,8 +210,10 @@ def _console(stream: TextIO) -> Console:
 def one_line(error: BaseException) -> str:
     r"""Return the message of an error in one line.
 
-    If a task failed, the result is the message of the task's exception. Any other message is cut after its first
-    paragraph.
+    If the message has the traceback of a failed task, the result is the line with the task's exception, without the
+    name of its class if the class is from `hive_bitmap.errors`. Any other message is cut after its first paragraph, and
+    before the query plan that Spark appends to some messages. If nothing is left, the result is the name of the error's
+    class.
 
     >>> one_line(ValueError("Job aborted\n  Traceback ..\nhive_bitmap.errors.FileChanged: a is gone\n\n at x"))
     'a is gone'

@@ -1,9 +1,9 @@
 """Print records, and the rows of a DataFrame.
 
 The output is a table for people, or JSON or CSV for programs. JSON is an array with one record a line. CSV is quoted
-as in RFC 4180, with lines that end in LF, and has a header line if names are known. In CSV, NULL is an empty field,
-an empty string is `""`, and a value that is not a string, number or boolean is written as JSON. The driver fetches a
-DataFrame one partition at a time.
+as in RFC 4180, with lines that end in LF, and has a header line if the names of the columns are known. In CSV, NULL is
+an empty field, an empty string is `""`, and a value that is not a string, number or boolean is written as JSON. The
+driver fetches the partitions of a DataFrame one after the other.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def print_records(
 
 
 def print_count(format_: str, count: int) -> None:
-    """Print a number of rows: only the number for people, one record for programs."""
+    """Print a number of rows: a bare number as a table, one record as JSON or CSV."""
     match format_:
         case "json":
             write_json([json.dumps({"count": count})])

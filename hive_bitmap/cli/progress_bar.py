@@ -24,8 +24,8 @@ SECONDS_BETWEEN_LINES = 5.0  # in the log
 def build_bar(what: str) -> Iterator[Callable[[BuildProgress], None] | None]:
     """Yield a function that a build calls to report its progress.
 
-    `what` describes the build; it stands before the bar and at the beginning of each logged line. Yield None if the
-    progress would be shown nowhere.
+    `what` describes the build; it stands before the bar and at the beginning of each logged line. If stderr is not a
+    terminal, the function writes to the log. Yield None if the log does not show its lines, which have level INFO.
     """
     console = messages()
     if not console.is_terminal:

@@ -32,7 +32,7 @@ LEFTOVER_FIELDS = (
 def behind_its_table(status: IndexStatus) -> str:
     """Describe how far an index is behind its table, and its last refresh error.
 
-    Return "" if the index is not behind and nothing failed.
+    Return "" if the index is not behind and its last refresh did not fail.
     """
     last, lag = status.last_refresh, round(status.lag)
     failure = (
@@ -47,8 +47,9 @@ def behind_its_table(status: IndexStatus) -> str:
 def leftover_record(leftover: Leftover, dry_run: bool) -> dict[str, Any]:
     """Return the record of a folder that a build left behind.
 
-    With `dry_run`, the record says that the folder would be deleted; otherwise, that it was deleted. The field
-    `seconds` says how much longer the folder is kept.
+    The field `what` says why or for how long the folder is kept. If the folder is due for deletion, `what` says that it
+    was deleted or, with `dry_run`, that it would be deleted. The field `seconds` is the number of seconds for which the
+    folder is still kept.
     """
     deleted = "would be deleted" if dry_run else "deleted"
     waits = f"kept for {leftover.seconds / 3600:.1f} hours more"

@@ -1,4 +1,4 @@
-"""Run commands with `--hiveserver2`, which query a HiveServer2 without starting Spark."""
+"""Run commands on the HiveServer2 of `--hiveserver2`, without starting Spark."""
 
 from __future__ import annotations
 
@@ -213,8 +213,9 @@ def print_blocks(format_: str, plan: Plan) -> None:
 def run_script(endpoint: Endpoint, parts: list[Part], keep_going: bool, limit: int | None, format_: str) -> None:
     """Run the statements of a script on the server, in one session.
 
-    `parts` are the statements, in the server's dialect. `limit` and `format_` are passed to `_print_rows`. The first
-    failure raises HiveBitmapError, unless `keep_going` is set: then the exit status is 1 if a statement has failed.
+    `parts` are the statements, in the server's dialect. `limit` and `format_` are passed to `_print_rows`. Raises
+    HiveBitmapError at the first statement that fails. With `keep_going`, errors are printed instead, and Exit with the
+    status 1 is raised at the end if a statement has failed.
     """
     failed = False
     with endpoint.server() as server:

@@ -67,9 +67,9 @@ def inputs(tables: Callable[[], Iterable[str]]) -> Iterator[list[Part]]:
 
 
 def state_folder() -> Path:
-    """Return the folder for the user's state.
+    """Return the folder for the user's state, such as the history.
 
-    The XDG Base Directory Specification says where it is.
+    It is `hive-bitmap` in XDG_STATE_HOME (default: ~/.local/state), as the XDG Base Directory Specification says.
     """
     root = os.environ.get("XDG_STATE_HOME")
     return (Path(root) if root else Path.home() / ".local" / "state") / "hive-bitmap"
@@ -160,8 +160,8 @@ def _read(file: Path | None) -> str:
 def _run_script(spark: SparkSession, parts: list[Part], keep_going: bool, format_: str, limit: int | None) -> bool:
     """Run statements one after the other; return whether a statement failed.
 
-    The first failure raises HiveBitmapError, unless `keep_going` is set. At most `limit` rows of a statement are
-    printed; None stands for the default of `print_rows`.
+    Raises HiveBitmapError at the first statement that fails; with `keep_going`, the error is printed instead. At most
+    `limit` rows of a statement are printed; None stands for the default of `print_rows`.
     """
     failed = False
     for number, part in enumerate(parts, 1):

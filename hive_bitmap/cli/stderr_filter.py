@@ -44,7 +44,7 @@ class StderrFilter:
     def applied(self) -> Iterator[None]:
         """Filter the stderr of processes that the `with` block starts.
 
-        It is filtered as long as these processes run.
+        Their stderr stays filtered after the block, as long as the processes run.
         """
         read, write = os.pipe()
         before = os.dup(STDERR)

@@ -1,4 +1,4 @@
-"""Describe columns of tables, and expressions over columns in indexes: keys, and what is aggregated."""
+"""Describe table columns, and expressions that are index keys or aggregated."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hive_bitmap.errors import NotFound
 class Column:
     """A column of a table.
 
-    `type` is Spark's simple string: `int`, `decimal(10,2)`, `string collate UTF8_LCASE`. With `default`, Spark reads a
-    default value from files that lack the column (ADD COLUMN .. DEFAULT). `file_name` is the column's name in files; ""
-    if files have the column under `name`. A column with a `field_id` is found in files by this id instead of a name.
+    `type` is Spark's simple string: `int`, `decimal(10,2)`, `string collate UTF8_LCASE`. With `default`, Spark returns
+    a default value for files that lack the column (ADD COLUMN .. DEFAULT). `file_name` is the column's name in files;
+    "" if files have the column under `name`. A column with a `field_id` is found in files by this id instead of a name.
     """
 
     name: str
@@ -30,7 +30,10 @@ class Column:
 
 @dataclass(frozen=True)
 class KeyText:
-    """An expression in a statement that an index keys or aggregates, and its name."""
+    """The text and the name of an expression in a statement.
+
+    The expression is a key of an index, or the index aggregates it.
+    """
 
     sql: str
     alias: str
@@ -79,7 +82,7 @@ class KeyExpression:
 
     @property
     def stored(self) -> Column:
-        """The column of the index table."""
+        """The key's column in the index table, under `alias`."""
         return Column(self.alias, self.type)
 
     @property

@@ -32,8 +32,8 @@ def seconds_of(length: str) -> float:
 def interval_of(length: str, name: str) -> float:
     """Return `length`, the interval of a repeated task, in seconds.
 
-    `name` is the property or option with the interval. Raises InvalidProperty for less than SHORTEST or more than
-    LONGEST.
+    `name` is the property or option with the interval, for the message. Raises InvalidProperty if the text is not a
+    length of time, and for less than SHORTEST or more than LONGEST.
     """
     seconds = seconds_of(length)
     if seconds < SHORTEST:

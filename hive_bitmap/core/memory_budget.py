@@ -2,13 +2,13 @@
 
 Each cached value of indexes, listings, tables and decisions is an entry of this budget. The weight of an entry, in
 bytes, is computed once, when the entry is added. The least recently used entry is evicted first. An evicted value is
-read or computed again at its next use. A `Cache` has the entries of one kind. The decorator `cached` gives a function a
-cache of its results. A decision refers to the listing of its files weakly, because many decisions share a listing. If
-the decision or the listing was evicted, Spark's own plan runs.
+read or computed again at its next use. All entries of a `Cache` are of one kind. The decorator `cached` gives a
+function a cache of its results. A decision refers to the listing of its files weakly, because many decisions share a
+listing. If the decision or the listing was evicted, Spark's own plan runs.
 
 Some caches are outside the budget, and have a limited number of entries: in Python, the answers of the metastore, for
-half a minute (`TtlCache`), and the sessions; in the JVM, `Verdicts`, `PlanningGate`, `Versions` and the folders that
-were written. `QueryRecord` is also outside the budget, and limited in bytes.
+at most two minutes (`TtlCache`), and the sessions; in the JVM, `Verdicts`, `PlanningGate`, `Versions` and the folders
+that were written. `QueryRecord` is also outside the budget, and limited in bytes.
 
 A program may stop Spark and start it again in the same process. So `CurrentContext` empties all caches when a
 SparkContext ends. `CurrentContext` also ends the threads that call Python, because Hive keeps an embedded metastore for
@@ -48,9 +48,9 @@ class CacheUse:
 
 
 class MemoryBudget:
-    """Cache entries of all kinds, with at most `capacity` bytes.
+    """The entries of all caches, with at most `capacity` bytes in total.
 
-    Entries are in the order of their last use.
+    Entries are in the order of their last use, the least recently used first.
     """
 
     def __init__(self, capacity: int = DEFAULT_BYTES) -> None:
@@ -156,9 +156,10 @@ class Cache(Generic[K, V]):
         self._budget.put(self._kind, (self._number, key), value, self._weigh(value))
 
     def of(self, key: K, make: Callable[[], V]) -> V:
-        """Return the value of a key, computed by `make` if it is not cached.
+        """Return the cached value of a key, or compute and cache it.
 
-        If two threads compute a value at the same time, both threads return the value that was cached first.
+        `make` computes the value. If another thread has cached a value of the key while `make` ran, that value is
+        returned.
         """
         value = self.get(key)
         if value is None:
@@ -196,7 +197,7 @@ class CachedFunction(Generic[V]):
         self._cache.remove(arguments)
 
     def cache_clear(self) -> None:
-        """Remove all results."""
+        """Remove all results, and all other cache entries of the same kind."""
         self._cache.clear()
 
 

@@ -74,10 +74,10 @@ def parse(text: str) -> NestedType | None:
 
 
 def _parse(tokens: list[str], at: int, depth: int) -> tuple[NestedType, int]:
-    """Return the type that begins at a token, and the position after the type.
+    """Parse the type that begins at a token.
 
-    `at` is the position of the token. The type may be nested at most `depth` deep. Raises ValueError for any other
-    text.
+    `at` is the position of the token. The type may be nested at most `depth` deep. Return the type, and the position of
+    the token after it. Raises ValueError if the tokens are not a supported type, and IndexError if they end too early.
     """
     head = tokens[at]
     if at + 1 >= len(tokens) or tokens[at + 1] != "<":
@@ -161,7 +161,9 @@ def _struct(fields: list[tuple[str, NestedType]]) -> StructOf:
 
 
 def text(type: NestedType) -> str:
-    """Return Spark's simple string of a nested type, which `parse` takes.
+    """Return Spark's simple string of a type.
+
+    For a nested type, `parse` turns the string into the type again.
 
     >>> text(parse("map<string,array<struct<a:int>>>"))
     'map<string,array<struct<a:int>>>'

@@ -53,7 +53,7 @@ class Table:
     table's catalog; "" for the session's own catalog. `declared` is the schema as JSON, including comments. With
     `by_folders`, Spark finds the partitions by listing folders, not in the metastore. `owner` is the owner in the
     metastore; "" if the metastore records no owner. If `lake` is set, `columns` has all columns in the log, including
-    the partition columns. `computed` are the keys of indexes that a query uses in place of expressions.
+    the partition columns. `computed` has the expressions for which a query uses keys of indexes.
     """
 
     database: str
@@ -172,7 +172,9 @@ def _identifier(token: Token) -> str:
 
 
 def full_name(catalog: str, database: str, name: str) -> str:
-    """Return a table's name, without the session's own catalog ("").
+    """Join the parts of a table's name with dots.
+
+    `catalog` is "" for the session's own catalog, and is then left out.
 
     >>> full_name("", "db", "t"), full_name("lake", "db", "t")
     ('db.t', 'lake.db.t')

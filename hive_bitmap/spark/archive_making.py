@@ -38,7 +38,8 @@ _STATEMENTS = (
 def make_in_background() -> None:
     """Start the process that makes the archive.
 
-    Do nothing if there is an archive, or if an attempt began within the last day.
+    Do nothing if there is an archive, if none can be made (`class_archive.place`), or if an attempt began within the
+    last day.
     """
     base = class_archive.place()
     if base is None or class_archive.find(base) is not None or not _begin(base):

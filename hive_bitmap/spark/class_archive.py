@@ -61,7 +61,7 @@ def named(base: Path, size: int) -> Path:
 def find(base: Path) -> Path | None:
     """Return the path of the archive whose path begins with `base` (see `named`).
 
-    Return None if there is no archive, if it is incomplete, or if other users can write it.
+    Return None if there is no archive, if it is incomplete, or if another user owns it or can write it.
     """
     for path in base.parent.glob(f"{base.name}-*.jsa"):
         if _is_ours(path) and path == named(base, path.stat().st_size):

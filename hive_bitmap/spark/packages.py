@@ -1,7 +1,7 @@
-"""Check that the packages of hive_bitmap are installed, and locate its data files.
+"""Check that the packages that hive_bitmap needs are installed, and locate data files.
 
-Each process checks once, before it imports any of the packages: the driver at the first call, the program when it
-starts, and the Python worker of an executor at its first task. A worker may lack packages that the driver has.
+Each process checks once, before it imports any of these packages: the driver at the first call, the command line when
+it starts, and the Python worker of an executor at its first task. A worker may lack packages that the driver has.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def file_of(package: str, name: str) -> Path:
 def require_connect() -> None:
     """Raise MissingPackage unless the Spark Connect client can be imported.
 
-    PySpark would fail with a traceback.
+    Without this check, PySpark would fail with a traceback.
     """
     missing = [name for name in ("grpc", "grpc_status") if find_spec(name) is None]
     if missing:

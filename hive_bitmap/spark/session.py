@@ -85,7 +85,9 @@ def default_warehouse() -> str | None:
 def _embedded(warehouse: Path) -> dict[str, str]:
     """Return the settings of a local session.
 
-    The metastore of the session is in a hidden folder, which cannot be the folder of a table.
+    The metastore of the session is in a hidden folder, which cannot be the folder of a table. This function creates the
+    folder, and sets PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON to the Python of this process. Raises HiveBitmapError if
+    `warehouse` is not a folder.
     """
     metastore = warehouse / ".metastore"
     if warehouse.exists() and not warehouse.is_dir():
@@ -117,8 +119,9 @@ def _embedded(warehouse: Path) -> dict[str, str]:
 def _configured() -> dict[str, str]:
     """Return the settings of the hive-site.xml in HIVE_CONF_DIR.
 
-    This folder is not on Spark's class path, so Spark would not find them. Raise HiveBitmapError if no configuration
-    names a metastore.
+    HIVE_CONF_DIR is not on Spark's class path, so Spark would not find these settings. The result is empty if
+    HIVE_CONF_DIR is not set, or if SPARK_REMOTE is set. Unless PYSPARK_PYTHON is set, this function sets it to the
+    Python of this process. Raises HiveBitmapError if no configuration names a metastore.
     """
     if default_warehouse() is not None:
         raise HiveBitmapError(

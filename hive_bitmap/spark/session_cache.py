@@ -1,8 +1,8 @@
-"""Cache values of a session for a few seconds, to save metastore requests.
+"""Cache values of a session, to save metastore requests and jobs.
 
-All values of a session are in one object, which is dropped with the session. A `TtlCache` has a part of these values.
-Values that depend only on the user are cached once for all sessions of that user, because a client of a server may open
-a new session for every few queries.
+A value is used for a limited time, from seconds to an hour. All values of a session are in one object, which is dropped
+with the session. A `TtlCache` has a part of these values. Values that depend only on the user are cached once for all
+sessions of that user, because a client of a server may open a new session for every few queries.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ _lock = Lock()
 def belongs_to(spark: SparkSession, user: str) -> None:
     """Set the user of a session.
 
-    All sessions of a user in an application share the caches that are kept by user.
+    All sessions of a user in an application share the caches that are kept by user. The user of a session is set once;
+    later calls have no effect.
     """
     with _lock:
         own, of_user = _values_of(spark)

@@ -1,8 +1,9 @@
 """Limit the size of an answer from the index alone.
 
 The driver holds the keys of an answer, as rows of the JVM. The number of keys is known only after counting. So planning
-estimates the number from the manifests and from a sample, which is a row group of the index. Counting (`tally`) stops
-when the keys exceed the limit. `remember_too_large` records this, and Spark answers the query from then on.
+estimates the number from the manifests and from a sample, which is one or two row groups of the index. Counting
+(`tally`) stops when the keys exceed the limit. `remember_too_large` records this, and Spark answers the query from then
+on.
 """
 
 from __future__ import annotations
@@ -65,10 +66,13 @@ def driver_bytes(keys: float, width: float) -> float:
 
 
 def estimated_keys(results: LookupResults, key_sets: KeySets, limit: int) -> int:
-    """Estimate the number of distinct keys in the answer.
+    """Return a generous estimate of the number of distinct keys in the answer.
 
     `results` are the results of looking up the base files. Each of `key_sets` is a set of key columns; the estimates
-    for the sets are added up. Raises TooLarge if the keys take more than `limit` bytes in the driver.
+    for the sets are added up, and an empty set counts nothing. The estimate for a set is the number of selected rows,
+    if that is at most FEW_ROWS. Otherwise it is the estimated size of the keys divided by ROW_BYTES, so long keys make
+    it larger. Raises TooLarge if the estimated size of all keys exceeds `limit` bytes, or if the answer is recorded as
+    too large (`remember_too_large`). From at most FEW_ROWS selected rows, TooLarge is not raised.
     """
     selected = sum(int(result.counts.sum()) for result in results.results)
     if not any(key_sets) or selected <= FEW_ROWS:
@@ -82,10 +86,10 @@ def estimated_keys(results: LookupResults, key_sets: KeySets, limit: int) -> int
 
 
 def remember_too_large(lookups: Sequence[Lookup], key_sets: KeySets, limit: int) -> None:
-    """Record that an answer is too large: `estimated_keys` will refuse it.
+    """Record that an answer is too large, so that `estimated_keys` raises TooLarge.
 
-    The distinct keys of the columns `key_sets` in the files of `lookups` have turned out to take more than `limit`
-    bytes. The record is for these predicates and these shards, so it ends when the index changes.
+    The answer to `lookups` has turned out to take more than `limit` bytes for the distinct keys of the columns
+    `key_sets`. The record is for this limit, these predicates and these shards, so it ends when the index changes.
     """
     reason = f"its keys take more than hive_bitmap.answer_bytes in the driver, {limit:,} bytes here"
     _too_large.put(_key(lookups, key_sets, limit), reason)

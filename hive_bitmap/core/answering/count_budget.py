@@ -267,10 +267,10 @@ def bytes_to_look_up(lookups: Sequence[Lookup]) -> float:
 
 
 def _by_column(predicate: Predicate) -> dict[str, Predicate]:
-    """Return, by tested column, the OR of the leaves that test the column.
+    """Return for each tested column the OR of the leaves that test it.
 
-    Keys of the result are column names in lower case. A key of the column can match the predicate only if this OR is
-    TRUE for the key.
+    The result maps column names, in lower case, to these predicates. If the OR is not TRUE for a value of the column,
+    no leaf of the column is TRUE for this value, so the value counts as not matching.
     """
     leaves: dict[str, list[Predicate]] = {}
     for leaf in leaves_of(predicate):
@@ -302,8 +302,8 @@ def _seconds(
 ) -> float:
     """Estimate the seconds that counting by the index takes for a lookup.
 
-    `keys` are the grouping columns. `read` maps each tested column to the share of its index that is read, and
-    `decoded` to the share whose bitmaps are decoded.
+    `keys` are the grouping columns, whose indexes are read whole. `read` maps each tested column to the share of its
+    index that is read, and `decoded` to the share whose bitmaps are decoded.
     """
     parts = lookup.unit.parts
     tested = [column for column in read if column in parts]

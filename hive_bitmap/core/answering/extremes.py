@@ -37,20 +37,21 @@ def has_order(column: Column) -> bool:
 
 
 def are_enough(lookups: Sequence[Lookup], keys: Sequence[str], extremes: Collection[str]) -> bool:
-    """Return whether the smallest and the largest matching key stand for the counts by `keys`.
+    """Return whether the smallest and the largest matching key are enough to answer.
 
-    `keys` are the columns, in lower case, by which rows would be counted. For MIN(x) and MAX(x) alone, this is the
-    column x, which is then in `extremes`. The two keys are enough if `keys` is a single column of `extremes`, and the
-    index of this column covers the predicate of each lookup (`index_covers`). Then no bitmap is read.
+    `keys` are the columns, in lower case, by which rows are counted otherwise. `extremes` are the columns, in lower
+    case, of which the query needs only MIN and MAX. The two keys are enough if `keys` is a single column of `extremes`,
+    and the index of this column covers the predicate of each lookup (`index_covers`). Then no bitmap is read.
     """
     return len(keys) == 1 and keys[0] in extremes and all(index_covers(lookup, keys[0]) for lookup in lookups)
 
 
 def index_covers(lookup: Lookup, key: str) -> bool:
-    """Return whether the index of this key covers the predicate.
+    """Return whether the index of a key column covers the predicate.
 
-    `key` is the name of the key column, in lower case. Its index must have all columns that the predicate of `lookup`
-    tests. If rows are deleted, the result is false: perhaps all rows with the smallest key are deleted.
+    `key` is the name of the key column, in lower case. Its index covers the predicate of `lookup` if the index has all
+    columns that the predicate tests. If rows are deleted, the result is false: perhaps all rows with the smallest key
+    are deleted.
     """
     if any(lookup.deletes):
         return False
@@ -118,8 +119,8 @@ class _Search:
     def _shard(self, lookup: Lookup, shard: tuple[str, int]) -> _Shard:
         """Return a shard with the row groups that may match.
 
-        `shard` has the path and the size of the shard. Row groups are left out if their statistics show that the
-        predicate is TRUE for none of their rows.
+        `shard` has the path and the size of the shard. If the predicate tests only the searched column, statistics
+        may show that it is TRUE for no row of a row group. Such row groups are left out.
         """
         name, predicate = lookup.unit.parts[self._key].key.name, lookup.predicate
         tests_key = {column.lower() for column in columns_of(predicate)} == {self._key}

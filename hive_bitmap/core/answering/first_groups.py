@@ -27,8 +27,8 @@ class Top:
 
     A query needs `rows` groups. `first` says which: the groups with the most rows, the groups with the fewest rows, or
     any groups. `ties` orders groups that have equally many rows: by the smallest key first, by the largest key first,
-    or in any order. If `sum` is the name of a column, groups are chosen by the sum of this column instead of their
-    number of rows. The query may sort groups whose sum is NULL before or after all others.
+    or in any order. If `sum` is the name of a column, the sum of this column in a group takes the place of the group's
+    number of rows, in `first` and in `ties`. The query may sort groups whose sum is NULL before or after all others.
     """
 
     rows: int
@@ -126,9 +126,10 @@ def first_by_sum(merged: Iterable[pa.Table], top: Top, field: pa.Field, aggregat
 def bounds(aggregate: Aggregate, groups: pa.Table) -> pa.Array:
     """Return an upper bound of the absolute value of each group's partial sums.
 
-    A partial sum adds any of the group's values. If all values have the same sign, the bound is the absolute value of
-    the group's sum; otherwise it is the number of values times the largest absolute value. `groups` has the stored
-    columns of the aggregates. A sum may be NULL only if its count is 0.
+    A partial sum is the sum of some or all of the group's values. If all values have the same sign, the bound is the
+    absolute value of the group's sum; otherwise it is the number of values times the largest absolute value. The bound
+    of a group without values is 0. `groups` has the stored columns of the aggregates. A sum may be NULL only if its
+    count is 0.
     """
     assert aggregate.column is not None
     digits = scale(aggregate.column)
@@ -150,9 +151,10 @@ def _decimal(values: pa.Array, digits: int) -> pa.Array:
 
 
 def _ends(groups: pa.Table, top: Top) -> pa.Table:
-    """Return the first `top.rows` of some tied groups, or the last if `top.ties` is `largest`.
+    """Return at most `top.rows` of some tied groups, those that `top.ties` prefers.
 
-    `groups` are sorted by key, ascending.
+    `groups` are sorted by key, ascending. The last groups are returned if `top.ties` is `largest`, and the first groups
+    otherwise.
     """
     return groups.slice(max(groups.num_rows - top.rows, 0)) if top.ties == "largest" else groups.slice(0, top.rows)
 

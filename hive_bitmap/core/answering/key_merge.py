@@ -89,9 +89,9 @@ def merged_answer(
     """Count the matching rows by a key, and add up aggregates.
 
     If `top` is None, return a summary of the key (`summary`). Otherwise, return a few groups, among them the groups
-    that `top` asks for. With `aggregates`, `top` asks for groups by a sum. `matching_keys` has the keys
-    for which the leaves that Spark evaluates are TRUE. The lookups must satisfy the conditions of `merged_counts`.
-    Raises the errors of `merged_counts`. An answer that depends on shards only is cached.
+    that `top` asks for. With `aggregates`, `top` asks for groups by a sum. `matching_keys` has the keys for which the
+    leaves that Spark evaluates are TRUE. The lookups must satisfy the conditions of `merged_counts`. Raises the errors
+    of `merged_counts`. If `matching_keys` is empty, the answer depends on shards only, and is cached.
     """
     field = lookups[0].unit.parts[key].key.with_name(key)
 
@@ -124,11 +124,13 @@ def merged_counts(
     """Count the matching rows of each key, and add up aggregates.
 
     Each key is yielded once. The tables have the columns `key` (in lower case, in the Arrow type of the index), COUNT
-    (int64), and the stored columns of the `aggregates`, which the index of the key has if there are any. All keys of a
-    table are larger than all keys of the preceding tables; NULL comes last. The predicate of each lookup must be exact
-    in every file, and the index of each lookup sorted by the key (`is_merged`). `matching_keys` has the keys for which
-    the leaves that Spark evaluates are TRUE. Raises CorruptIndex or CorruptBitmap if an index is damaged, at the latest
-    after the last table.
+    (int64), and the stored columns of `aggregates`. All keys of a table are larger than all keys of the preceding
+    tables; NULL comes last. The predicate of each lookup must be exact in every file, and the index of each lookup must
+    be sorted by the key (`is_merged`). With `aggregates`, the index of the key must hold these, and have all columns of
+    the predicate. `matching_keys` has the keys for which the leaves that Spark evaluates are TRUE.
+
+    Raises CorruptIndex or CorruptBitmap if an index is damaged, at the latest after the last table. Raises NotSummed if
+    an aggregate is unknown for some rows, and its subclass TooWide if a sum has too many digits.
     """
     units = [_CountedUnit(lookup, key, matching_keys, aggregates) for lookup in lookups]
     field = lookups[0].unit.parts[key].key.with_name(key)
@@ -167,8 +169,10 @@ def merge(
     """Merge runs of sorted keys with their COUNTs and aggregates, NULL last.
 
     `field` is the column of the keys. A run yields tables of distinct keys in ascending order. A table may begin with
-    the last key of the preceding table. If the tables have another key column after the first, the keys of the first
-    are not `distinct`.
+    the last key of the preceding table. All keys of a merged table are larger than all keys of the preceding merged
+    tables; within a merged table, keys are in any order. `distinct` must be False if the tables have a second key
+    column, because a table of a run may then have a key of the first column several times. Raises CorruptIndex if the
+    keys of a run are not sorted.
     """
     with ThreadPoolExecutor(READERS) as pool:
         sorted_runs = [_Run(ahead(run, pool), distinct=distinct) for run in runs]
@@ -300,7 +304,7 @@ class _Run:
     """The sorted keys of a shard.
 
     `table` has the keys of one row group with their COUNTs. At the end of the shard, `table` is None. `nulls` has the
-    tables of rows without a key, among the rows read so far.
+    tables of the rows whose key is NULL, as far as the shard has been read.
     """
 
     def __init__(self, tables: Iterator[pa.Table], *, distinct: bool = True) -> None:

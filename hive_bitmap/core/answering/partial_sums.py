@@ -40,9 +40,10 @@ class TooWide(NotSummed):
 
 
 class _UnknownValues(Exception):
-    """Some files have rows with unknown aggregates.
+    """The stored aggregates of some files do not suffice.
 
-    `files` flags these files.
+    `files` has a flag for each file of the unit. It is true if aggregates of the file are unknown, if only some rows of
+    one of its blocks are selected, or if an index of the file is damaged.
     """
 
     def __init__(self, files: Flags) -> None:
@@ -230,8 +231,8 @@ def _unknown(stored: pa.Table, aggregates: Sequence[Aggregate], rows: Longs) -> 
 def require_known(stored: pa.Table, aggregates: Sequence[Aggregate], rows: Longs) -> None:
     """Raise NotSummed if an index row has unknown values of an aggregated column.
 
-    `stored` has the aggregates of the index rows, and `rows` the number of base rows of each. Raises CorruptIndex
-    if a stored count exceeds this number.
+    `stored` has the aggregates of the index rows, and `rows` the number of base rows of each index row. Raises
+    CorruptIndex if a stored count exceeds this number.
     """
     if _unknown(stored, aggregates, rows).any():
         raise NotSummed("the values of some files are unknown")

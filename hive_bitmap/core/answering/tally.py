@@ -96,7 +96,10 @@ class RunningCounts:
 
 
 def require_small(counts: pa.Table, limit: int) -> pa.Table:
-    """Return `counts` unchanged; raise TooLarge if it takes more than `limit` bytes."""
+    """Return `counts` unchanged; raise TooLarge if it takes more than `limit` bytes.
+
+    A table without key columns is never too large.
+    """
     if nbytes(counts) > limit and len(counts.schema) > 1:
         raise TooLarge("its keys take more than hive_bitmap.answer_bytes")
     return counts

@@ -48,7 +48,7 @@ class RecordedFile:
 class BaseFile:
     """A base file during the comparison.
 
-    `blocks` are the blocks of the file or, if the file is not compared, the blocks in the manifest. `state` is
+    `blocks` are the blocks of the file or, if `open_base` has not read them, the blocks in the manifest. `state` is
     COMPARED, STALE (the file has changed since it was indexed), or DAMAGED (the file or its shard cannot be read).
     """
 

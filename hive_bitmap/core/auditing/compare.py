@@ -195,7 +195,8 @@ def _compare_cardinalities(
     """Report each cardinality that is not the number of rows of its key.
 
     `base` and `index` have the key number of each base row and each stored row (`_numbers`). Reports are added to
-    `problems`. A wrong cardinality would make counts wrong, which are answered from cardinalities alone.
+    `problems`. Stored rows whose key is not in the block are reported by `_compare_keys` only. Counts may be
+    answered from cardinalities alone, so a wrong cardinality would make them wrong.
     """
     rows = np.bincount(base, minlength=int(index.max(initial=-1)) + 1)[index]
     wrong = np.flatnonzero((cardinality.fill_null(-1).to_numpy() != rows) & (rows > 0))

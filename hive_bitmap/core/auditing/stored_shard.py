@@ -89,7 +89,7 @@ class OpenShard:
     def rows_of_files(self) -> Iterator[tuple[int, pa.Table]]:
         """Yield the position and the stored rows of each row group.
 
-        The shard has no bitmaps. The rows have the schema `compact_schema`. Raise CorruptIndex.
+        The shard must have no bitmaps. The rows have the schema `compact_schema`. Raise CorruptIndex.
         """
         for group in range(self.file.num_row_groups):
             with _reading(f"shard {self.stored.path}"):

@@ -36,8 +36,8 @@ class Encoding(Protocol):
 
     An encoding has a name and columns in the index table, and encodes and decodes bitmaps. In all methods `columns` are
     the stored columns of m bitmaps, which may belong to different blocks. There is one array of m values for each of
-    FIELDS, in the type of the field. `rows` (int64, m) is the number of rows of each bitmap's block. All methods raise
-    CorruptBitmap for a bitmap that does not fit its block.
+    FIELDS, in the type of the field. `rows` (int64, m) is the number of rows of each bitmap's block. All methods with
+    the argument `rows` raise CorruptBitmap for a bitmap that does not fit its block.
     """
 
     NAME: str  # the value of the property `hive_bitmap.encoding`
@@ -61,7 +61,7 @@ class Encoding(Protocol):
         """Return the bitmaps in the form that is cached between queries.
 
         The cached bitmaps have the numbers 0 to m-1. Whether a bitmap fits its block is checked at each use, not by
-        this method.
+        this method. It may raise CorruptBitmap for stored columns that no block fits, such as a NULL.
         """
 
     def cardinalities(self, columns: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -98,7 +98,8 @@ def decode_into(
 def to_cached(columns: Sequence[pa.Array]) -> CachedBitmaps:
     """Return the bitmaps in the form that is cached.
 
-    Raises CorruptBitmap if a bitmap has more or fewer gap lengths than marks.
+    Raises CorruptBitmap if a stored value is NULL, if a gap length is below 1, or if a bitmap has more or fewer gap
+    lengths than marks.
     """
     return _cached(_stored(columns))
 

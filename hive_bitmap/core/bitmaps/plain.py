@@ -55,7 +55,7 @@ def decode_into(
 def to_cached(columns: Sequence[pa.Array]) -> PlainBitmaps:
     """Return stored bitmaps in the form in which they are cached.
 
-    `columns` has the only stored column. Raises CorruptBitmap if a bitmap is NULL.
+    `columns` has only the column `_bitmaps`. Raises CorruptBitmap if a bitmap is NULL.
     """
     return PlainBitmaps(*binary_values(columns[0]))
 

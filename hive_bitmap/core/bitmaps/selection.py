@@ -31,9 +31,9 @@ def byte_lengths(rows: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def tail_bits(rows: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return a mask of the used bits of a block's last byte.
+    """Return for each block a mask of the used bits of its last byte.
 
-    A block of this number of rows uses the lowest bits of its last byte. The other bits are padding.
+    `rows` has the number of rows of each block. A block uses the lowest bits of its last byte; the others are padding.
 
     >>> tail_bits(np.array([1, 7, 8, 10])).tolist()
     [1, 127, 255, 3]

@@ -1,7 +1,8 @@
 """Make the block map of a plan.
 
 The map has one row per file and one cell per block. If a file has too many blocks, adjacent blocks share a cell. A
-limited number of files is drawn, first the files that the plan reads. Files that are not drawn are counted.
+limited number of files is drawn, in the plan's order. If there are more files, the files that the plan reads are drawn
+by preference. Files that are not drawn are counted.
 """
 
 from __future__ import annotations

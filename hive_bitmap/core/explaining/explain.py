@@ -50,9 +50,10 @@ def to_text(plan: Plan, width: int | None = None, color: bool = False) -> str:
 def to_json(plan: Plan) -> dict[str, Any]:
     """Return the plan as JSON values.
 
-    The result has the fields of the plan, where `files` and `blocks` are lists of objects. The result also has the
-    number of all files and the number of selected files, which are None if nothing was looked up. `factors` has the
-    factors by which prices are corrected, for Spark's readers and for ours; it is None if no read was measured.
+    The result has the fields of the plan except `candidates`; `files` and `blocks` are lists of objects. `files_total`
+    is the number of all files, and `files_selected` the number of files that the plan reads. Both are None if nothing
+    was looked up. `factors` has the learnt factors for prices, `spark` for Spark's readers and `own` for ours;
+    `factors` is None if no read was measured.
     """
     learnt = plan.factors
     return {

@@ -1,8 +1,9 @@
 """Show a plan as one self-contained HTML page.
 
 The page has no script and no link, and follows the reader's preference for light or dark. Every text from the plan is
-escaped. The colour of a block shows its share of selected rows, on a logarithmic scale from a thousandth to all rows.
-The tooltip of a block has the file, offset and rows.
+escaped. A cell of the block map is one block or several adjacent blocks. The colour of a cell shows its share of
+selected rows, on a logarithmic scale from a thousandth to all rows. The tooltip of a cell has the file, the blocks, the
+offset, the size and the rows.
 """
 
 from __future__ import annotations
@@ -206,7 +207,7 @@ def _of(part: str, total: str) -> str:
 
 
 def _percent(share: str) -> float:
-    """Parse a share such as "12%" or "<1%" to percent; 0 for "-"."""
+    """Parse a share such as "12 %" or "<0.1 %" to percent; 0 for "-"."""
     number = share.strip("<> %")
     return float(number) if number != "-" else 0.0
 

@@ -14,8 +14,8 @@ def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
     """Return how much a plan reads, as a table of texts.
 
     The columns are: what is counted, the number to read, the total number, and the share. A dash stands for an unknown
-    figure. The lines are for files, blocks, bytes and rows. If the index holds the answer, only files that are not
-    fresh are read, and the last line has the number of counted rows.
+    figure. The lines are for files, blocks, bytes and rows. If the index holds the answer, only files that are read
+    whole count as read, and the last line has the number of counted rows.
     """
     if not plan.looked_up:
         return [(word, "-", "-", "-") for word in ("files", "blocks", "bytes", "rows")]
@@ -37,9 +37,9 @@ def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
 
 
 def read_by_answer(plan: Plan) -> str:
-    """Describe which files are read if the index holds the answer.
+    """Describe how many files are read if the index holds the answer.
 
-    The text is "" for other strategies.
+    The text is "" for other strategies, and if nothing was looked up.
     """
     if plan.strategy != Strategy.INDEX_ONLY or not plan.looked_up:
         return ""
@@ -61,7 +61,7 @@ def by_reason(counted: Iterable[Iterable[tuple[str, int]]]) -> dict[str, int]:
 
 
 def reasons(counts: Mapping[str, int]) -> str:
-    """Name reasons with their counts.
+    """Return a text that lists reasons with their counts.
 
     >>> reasons({"changed": 3000, "new": 2})
     '3,000 changed, 2 new'

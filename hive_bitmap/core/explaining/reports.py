@@ -27,7 +27,8 @@ class Field:
 
     `of` is a function from the report to the value, or the name of an attribute of the report; "" stands for the
     attribute `name`. `show` formats the value for people. Tables have only the fields with a `heading`. The command
-    line aligns a field to the right if `right` is true. Records have an `optional` field only if its value is not None.
+    line aligns a field to the right if `right` is true. `record_of` leaves out an `optional` field if its value is
+    None.
     """
 
     name: str
@@ -56,7 +57,7 @@ def figure(
 class HasFields(Protocol):
     """A report that declares its fields.
 
-    Records and tables have the fields in this order.
+    `_fields` has the fields in the order in which records (`record_of`) and tables show them.
     """
 
     _fields: ClassVar[tuple[Field, ...]]
@@ -87,7 +88,7 @@ def record_of(report: HasFields) -> dict[str, Any]:
 def columns_of(reports: Sequence[HasFields], names: Sequence[str] = ()) -> list[Field]:
     """Return the fields with these names, by default all fields with a heading.
 
-    All reports must be of one kind.
+    All reports must be of one kind. The result is empty if there are no reports.
     """
     if not reports:
         return []
@@ -96,15 +97,19 @@ def columns_of(reports: Sequence[HasFields], names: Sequence[str] = ()) -> list[
 
 
 def texts_of(report: HasFields, *names: str) -> dict[str, str]:
-    """Return the texts of a report's columns, by heading.
+    """Return the texts of a report's fields, by heading.
 
-    `names` are the names of the columns; without names, all columns are returned.
+    `names` are the names of the fields; by default, all fields with a heading are returned. A field without a heading
+    is returned under its name.
     """
     return {field.heading or field.name: field.show(field.value(report)) for field in columns_of([report], names)}
 
 
 class Report(ABC):
-    """A report on one index, which a notebook shows as a row."""
+    """A report on one index.
+
+    A notebook shows the report as a row of a table.
+    """
 
     @abstractmethod
     def _cells(self) -> Mapping[str, str]:

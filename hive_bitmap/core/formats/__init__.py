@@ -62,9 +62,10 @@ class Format(Protocol):
         """
 
     def by_name(self, handle: Any) -> bool:
-        """Return whether Spark finds all columns by name.
+        """Return whether keys of the file depend only on their own columns.
 
-        If all columns are found by name, the keys of this file stay the same when other columns of the table change.
+        If true, Spark reads the same keys from this file after other columns of the table change. The result is false
+        if columns are found by position.
         """
 
     def column_bytes(self, handle: Any, columns: Sequence[KeyColumn]) -> npt.NDArray[np.int64]:
@@ -109,8 +110,8 @@ class Format(Protocol):
         """Read everything in the footer that queries will read later.
 
         `schema` has the columns of the table. A damaged footer may end the process that reads it with C++ libraries, so
-        a build task reads it before any other process does. Only the parts for nested columns are read by
-        `nested_marks` instead. Raises Undecodable.
+        a build task reads it before any other process does. The parts of the footer for nested columns are left to
+        `nested_marks`. Raises Undecodable.
         """
 
     def bytes_at_once(self, path: str, columns: Sequence[KeyColumn]) -> int:
@@ -138,10 +139,11 @@ class Format(Protocol):
         files: Sequence[tuple[str, Sequence[tuple[int, npt.NDArray[np.int64] | None]]]],
         columns: Sequence[KeyColumn],
     ) -> pa.RecordBatch | None:
-        """Return the selected rows of several files, at most FEW_ROWS in all.
+        """Return the selected rows of several files.
 
         `files` has paths with selections like that of `read_rows`. The rows are in the order of the files. Returns None
-        if `read_rows` has to read each file instead. Raises the same errors as `read_rows`.
+        if `read_rows` has to read each file instead, for example if more than FEW_ROWS rows are selected in all. Raises
+        the same errors as `read_rows`.
         """
 
 
@@ -152,8 +154,8 @@ class FileFormat:
     The metastore identifies a file format by the class of the table's input format. A format has a `reader`, which
     reads values with Arrow, or a `layout`, if only Spark reads its values. A table whose format has a layout is
     supported if its SerDe is one of `serdes`: these SerDes make exactly one row of each record. Session settings that
-    change how Spark reads such files belong to `listings/serde.DOUBTFUL_SETTINGS`. Files with one of the suffixes
-    `unsplit` are never split.
+    change how Spark reads files of the format belong to `listings/serde.DOUBTFUL_SETTINGS`. Files with one of the
+    suffixes `unsplit` are never split.
     """
 
     name: str

@@ -3,7 +3,8 @@
 A unit is a data block of the file. A data block is identified by the offset of the sync marker before the data block.
 The format: https://avro.apache.org/docs/1.11.1/specification/#object-container-files.
 
-If the sync marker of a block starts in a split, the reader of this split reads the block, see `sync` and `pastSync` of
+If the sync marker before a data block starts in a split, the reader of this split reads the data block, see `sync` and
+`pastSync` of
 https://github.com/apache/avro/blob/release-1.11.1/lang/java/avro/src/main/java/org/apache/avro/file/DataFileReader.java.
 """
 
@@ -21,7 +22,11 @@ MAGIC = b"Obj\x01"
 
 
 def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Units]:
-    """Yield the data blocks whose sync markers start from byte `start` to before `end`."""
+    """Yield the data blocks from byte `start` to before `end`, in batches.
+
+    The offset of a data block is the offset of the sync marker before it. `start` is 0 or the offset of a data block.
+    Raises Undecodable if the file is not an Avro file or is damaged.
+    """
     return in_batches(_blocks(source, start, end))
 
 

@@ -98,11 +98,12 @@ class Bounds:
 def known_bounds(
     rows: int, nulls: int, low: int | None, high: int | None, floor: int | None
 ) -> tuple[int, int, int] | None:
-    """Return the bounds of a block with `rows` rows, as a tuple for `Bounds.of`.
+    """Return the bounds of a block as a tuple for `Bounds.of`.
 
-    `nulls`, `low` and `high` are the statistics of the block. Return None if statistics are missing or contradict each
-    other, and if a value may be less than `floor`, because below `floor` the same number may stand for different days
-    in writers and readers. `floor` is None for types without such values.
+    `rows` is the number of rows of the block. `nulls`, `low` and `high` are its statistics. Return None if statistics
+    are missing, contradict each other, or exceed 64 bits. Also return None if `low` is less than `floor`: below
+    `floor`, the same number may stand for different dates or times in writers and readers. `floor` is None for types
+    without such values.
     """
     if nulls == rows:
         return nulls, 0, 0
@@ -160,8 +161,8 @@ def row_offsets(layout: Layout, path: str, offset: int, length: int, rows: Longs
     """Return the offsets of the units that hold these rows of a block.
 
     `layout` finds the units. `offset` and `length` are the offset and the length of the block. `rows` are row numbers,
-    0-based inside the block and ascending; None stands for all rows. The result is ascending. A reader that reads every
-    split with one of these offsets reads all of the rows. Raises FileNotFoundError or Undecodable.
+    0-based inside the block and ascending; None stands for all rows. The result is ascending. A reader reads all of
+    these rows if it reads every split that contains one of the offsets. Raises FileNotFoundError or Undecodable.
     """
     with stores.open_input(path) as source:
         chosen = [np.zeros(0, np.int64)]
@@ -180,9 +181,10 @@ def row_offsets(layout: Layout, path: str, offset: int, length: int, rows: Longs
 
 
 def in_batches(pairs: Iterator[tuple[int, int]], size: int = 4096) -> Iterator[Units]:
-    """Collect pairs (offset, number of rows) in arrays of `size` units.
+    """Collect pairs (offset, number of rows) in batches of `size` units.
 
-    Raises Undecodable for a negative number of rows, which only a damaged file has.
+    The last batch has fewer units, or none. Raises Undecodable for a negative number of rows, which only a damaged file
+    has.
     """
     waiting: list[tuple[int, int]] = []
     for unit in pairs:

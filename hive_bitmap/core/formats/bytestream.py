@@ -17,7 +17,7 @@ def unsigned(data: bytes, at: int) -> tuple[int, int]:
     """Return the number at this position, and the position after it.
 
     A number has seven bits in each byte, the lowest bits first. Raises IndexError at the end of the data, and
-    Undecodable for a number of more than 64 bits.
+    Undecodable for a number of more than ten bytes.
 
     >>> unsigned(bytes([5, 0x96, 1]), 1)
     (150, 3)

@@ -1,6 +1,6 @@
 """Reject dates and timestamps that Arrow may read differently from Spark.
 
-A column with such values raises Undecodable.
+The functions raise Undecodable for a column with such values.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class _Gate:
     def close(self) -> None:
         """Close the gate, and wait until all threads have left.
 
-        The wait takes at most LONGEST_WAIT.
+        The wait takes at most LONGEST_WAIT seconds.
         """
         with self._changed:
             self._closed = True

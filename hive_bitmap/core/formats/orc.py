@@ -83,12 +83,12 @@ def names(handle: OrcHandle) -> list[str]:
 
 
 def by_name(handle: OrcHandle) -> bool:
-    """Return whether Spark reads the same keys after other columns of the table change.
+    """Return whether the keys depend only on their own columns (`Format.by_name`).
 
     If the file names its columns, Spark finds the keys even if the columns of the table are moved. But Spark compares
     the timestamp types of the file with the timestamp types of the table by position, also inside nested types. Spark
     fails if only one of two compared types has a time zone (`checkTimestampCompatibility` of OrcUtils). So the result
-    is True only if the file names its columns, and no column of the file has a timestamp in its type.
+    is True only if the file names its columns, and all of them have simple types without timestamps.
     """
     return bool(names(handle)) and all(column.base in _WITHOUT_TIMESTAMPS for column in handle.columns)
 
@@ -165,7 +165,7 @@ def bounds(handle: OrcHandle, columns: Sequence[KeyColumn]) -> dict[str, Bounds]
 
 
 def _place(handle: OrcHandle, column: KeyColumn) -> int | None:
-    """Return ORC's number of a column, by which statistics are found.
+    """Return the number by which ORC stores the statistics of a column.
 
     Return None if the file lacks the column, if only Spark can read the column, or if the column's type has no reliable
     bounds (`_BOUNDED`).

@@ -3,6 +3,7 @@
 Columns are found by name, ignoring case. If every name in the file begins with `_col`, as in files of old Hive
 versions, columns are found by position. A missing column is NULL. These are the rules of `requestedColumnIds` in
 https://github.com/apache/spark/blob/v4.0.0/sql/core/src/main/scala/org/apache/spark/sql/execution/datasources/orc/OrcUtils.scala.
+If the table maps its columns by id, columns are found by their ids in the file.
 
 pyorc reads the footer, because pyorc gives the positions of the stripes. pyarrow reads the values. A few rows of a
 stripe are read with pyorc, which seeks by the row index, while Arrow decodes the whole stripe. For nine columns and a
@@ -74,7 +75,9 @@ class Conversion:
 def conversion_for(stored: KeyColumn, column: KeyColumn) -> Conversion:
     """Return how a column of the table is read from the file.
 
-    `stored` is the file's column. Raises Undecodable unless Arrow certainly reads `stored` as Spark does.
+    `stored` is the file's column. Raises Undecodable unless Arrow reads the type of `stored` like Spark. Also raises
+    Undecodable for local timestamps if the engine's time zone is not known. Values below the `floor` of the result may
+    still differ.
     """
     if not (column.base in SAFE_CONVERSIONS.get(stored.base, ()) or _is_wider_decimal(column, stored)):
         raise Undecodable(f"column {column.name!r} is stored as {stored.type}, the table says {column.type}")

@@ -150,7 +150,8 @@ def _total(data: bytes, *, exact: bool) -> int:
 def _patched(data: bytes, at: int, width: int, count: int) -> tuple[list[int], int]:
     """Decode a run of PATCHED_BASE, which begins at data[at].
 
-    The run has `count` integers of `width` bits. Return the integers, and the position after the run.
+    The run has `count` integers of `width` bits before the patches are applied. Return the integers, and the position
+    after the run. Raises _Negative.
     """
     third, fourth = data[at + 2], data[at + 3]
     base_bytes, patch_width, gap_width, patches = (third >> 5) + 1, _WIDTHS[third & 31], (fourth >> 5) + 1, fourth & 31

@@ -253,9 +253,11 @@ def _numbers(value: int | bytes) -> Iterator[int]:
 def decompressed(data: bytes, codec: int, most: int = MOST_FOOTER_BYTES, name: str = "its footer") -> bytes:
     """Decompress a stream of ORC.
 
-    `data` has the stored bytes, and `codec` is the number of the compression. Each chunk of the stream has a header of
-    three bytes: its length, and a flag for uncompressed chunks. Raises Undecodable if the result has more than `most`
-    bytes, so that a small file cannot fill the memory. `name` names the stream in the message.
+    `data` has the stored bytes, and `codec` is the number of the compression. With codec 0, the data are not
+    compressed, and are returned unchanged. With other codecs, each chunk of the stream has a header of three bytes: its
+    length, and a flag for uncompressed chunks. Raises Undecodable for damaged chunks, and for a codec that is not
+    supported. Also raises Undecodable if chunks decompress to more than `most` bytes, so that a small file cannot fill
+    the memory. `name` names the stream in the message.
     """
     if codec == 0:
         return data
@@ -329,8 +331,8 @@ def _lz4(chunk: bytes, most: int) -> bytes:
 def _lz4_length(chunk: bytes, at: int, length: int) -> tuple[int, int]:
     """Decode a length in a sequence of LZ4.
 
-    `length` is the number in four bits of the sequence's token. If it is 15, the bytes from chunk[at] are added, up to
-    the first byte below 255. Return the length, and the position after these bytes.
+    `length` is the number in four bits of the sequence's token. If `length` is 15, the bytes from chunk[at] are added
+    to it, up to and including the first byte below 255. Return the length, and the position after these bytes.
     """
     if length < 15:
         return length, at

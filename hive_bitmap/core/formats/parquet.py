@@ -75,7 +75,7 @@ def names(handle: ParquetHandle) -> list[str]:
 
 
 def by_name(handle: ParquetHandle) -> bool:
-    """Return True: columns of Parquet files are found by name."""
+    """Return True: columns of Parquet files are found by name or id."""
     return True
 
 
@@ -133,8 +133,8 @@ def rehearse(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> None:
 def nested_marks(handle: ParquetHandle, schema: Sequence[KeyColumn]) -> list[str]:
     """Return the marks of the nested columns of a table.
 
-    Marks say which parts of the columns Spark and Arrow read alike from this file (see `nested_types`); a build records
-    them for the file. `schema` are all columns of the table.
+    Marks say which parts of the columns Spark and Arrow read alike from this file (see `nested_types`). A build records
+    the marks of each file. `schema` are all columns of the table.
     """
     with decoding("its footer"):
         nested = [column for column in schema if not is_simple(column)]

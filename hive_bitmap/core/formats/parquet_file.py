@@ -39,12 +39,12 @@ _BYTE, _DOUBLE, _BINARY, _MAP, _STRUCT, _UUID = 3, 7, 8, 11, 12, 13
 
 @dataclass(frozen=True)
 class _Struct:
-    """What to check in a struct of the footer, and what to record.
+    """What to check and record for one kind of footer struct.
 
     Fields are given by their ids in Thrift. `inner` has the rules for the structs inside this struct, by field.
     Undecodable is raised if the struct has one of the fields `encrypted`, or lacks one of the fields `required`. If
-    `name` is not empty, each such struct of the footer gets an item of Notes with this name, and with the positions of
-    its fields that are in `noted`.
+    `name` is not empty, an item of Notes is recorded for each struct of this kind. The item has the name, and the
+    positions of those fields of the struct that are in `noted`.
     """
 
     inner: Mapping[int, _Struct] = field(default_factory=dict)
@@ -73,7 +73,7 @@ _FILE = _Struct(  # encrypted: encryption_algorithm, footer_signing_key_metadata
 def parquet_footer_length(source: pa.NativeFile) -> int:
     """Return the number of bytes of the footer.
 
-    Raises Undecodable for an encrypted footer and for another format.
+    Raises Undecodable if the footer is encrypted or longer than the file, or if the file is not a Parquet file.
     """
     end = source.read_at(_PARQUET_END, max(source.size() - _PARQUET_END, 0))
     if end[-4:] == _ENCRYPTED_MAGIC:
@@ -89,8 +89,8 @@ def parquet_footer_length(source: pa.NativeFile) -> int:
 def require_plain_parquet(source: pa.NativeFile) -> None:
     """Require a Parquet file without encryption.
 
-    Raises Undecodable if the footer or a column is encrypted, or if the size statistics in the footer do not fit the
-    schema.
+    Raises Undecodable if the footer or a column is encrypted, if the footer is damaged, or if the size statistics in
+    the footer do not fit the schema.
     """
     size = parquet_footer_length(source)
     footer = source.read_at(size, source.size() - _PARQUET_END - size)
@@ -374,9 +374,10 @@ def find(handle: ParquetHandle, column: KeyColumn) -> tuple[str, Conversion] | N
 
 
 def candidate_names(handle: ParquetHandle, column: KeyColumn) -> list[str]:
-    """Return the top-level columns that may be this column.
+    """Return the names of the top-level columns that may store `column`.
 
-    Raises Undecodable if columns are mapped by id and a column of the file has no id.
+    `column` is a column of the table. If `column` has a field id, Undecodable is raised if a column of the file has no
+    id, or if two columns of the file have the same name.
     """
     if column.field_id is None:
         return handle.fields.get((column.file_name or column.name).lower(), [])

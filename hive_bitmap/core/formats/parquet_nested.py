@@ -62,8 +62,8 @@ IsAtLeast = Callable[[ParquetHandle, int, int | None], bool]
 class Location:
     """The location of a nested column in a file.
 
-    `name` is the column's name in the file; "" if the file lacks the column. `leaves` are the ordinals of the leaves of
-    the column that Arrow reads like Spark, among all leaves of the file. `marks` are the column's marks
+    `name` is the column's name in the file; "" if the file lacks the column. `leaves` are those leaves of the column
+    that Arrow reads like Spark, by their ordinals among all leaves of the file. `marks` are the column's marks
     (`core/nested_types`).
     """
 

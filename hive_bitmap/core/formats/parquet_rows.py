@@ -99,10 +99,11 @@ class _OutputColumns:
 def read_rows(path: str, columns: Sequence[KeyColumn], selection: Sequence[BlockRows]) -> Iterator[pa.RecordBatch]:
     """Yield the selected rows in file order.
 
-    The values have the Arrow types of `key_values.arrow_type`. `columns` must not be in `spark_only_columns`.
-    `selection` has pairs (position of a block in the file, numbers of its selected rows), ascending by block. The row
-    numbers are 0-based inside the block and ascending; None stands for all rows. Raises FileNotFoundError, Undecodable
-    or FileChanged when the first or a later batch is requested.
+    The values have the Arrow types of `key_values.column_type`. `columns` must not be in `spark_only_columns`, except
+    for nested columns that can be read according to their marks. `selection` has pairs (position of a block in the
+    file, numbers of its selected rows), ascending by block. The row numbers are 0-based inside the block and ascending;
+    None stands for all rows. Raises FileNotFoundError, Undecodable or FileChanged when the first or a later batch is
+    requested.
     """
     handle = open_file(path)
     with handle.source:
@@ -217,7 +218,7 @@ def bytes_at_once(path: str, columns: Sequence[KeyColumn]) -> int:
 
 
 def rehearse(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> None:
-    """Read everything in the footer that reading rows needs, with both readers.
+    """Read what DuckDB and pyarrow need from the footer for reading rows.
 
     `columns` are the columns that tasks may read. Raises Undecodable.
     """
@@ -238,9 +239,10 @@ def rehearse(handle: ParquetHandle, columns: Sequence[KeyColumn]) -> None:
 def _is_safe_for_duckdb(handle: ParquetHandle) -> bool:
     """Return whether DuckDB reads the columns of this file unchanged.
 
-    The file must be local. DuckDB expands a path with characters of a glob pattern. DuckDB also renames columns whose
-    names differ only in case, and has a column of row numbers whose name must not be taken. DuckDB converts the columns
-    of a GeoParquet file to its geometry type. The result is false in all these cases.
+    The file must be local, and its path must have no characters of a glob pattern, which DuckDB would expand. No two
+    column names may differ only in case, because DuckDB renames such columns. No column may have the name of DuckDB's
+    column of row numbers. The file must not be GeoParquet, because DuckDB converts the columns of such a file to its
+    geometry type.
     """
     return (
         is_local(handle.path)
@@ -287,12 +289,12 @@ class _BatchSize:
     """The number of rows of a file to read at once.
 
     The number is small at first, because values of a few bytes in the file may take megabytes in memory. The number
-    grows as long as the measured sizes allow. The number is cached, so the next query begins with the number that the
-    last query reached.
+    starts higher only if the footer proves that no row is large. The number grows as long as the measured sizes allow.
+    The number is cached, so the next query begins with the number that the last query reached.
     """
 
     def __init__(self, largest: int) -> None:
-        """Start with few rows.
+        """Start with `_FIRST_ROWS` rows, or more if all rows are small.
 
         `largest` is an upper bound for the bytes of a row.
         """
@@ -355,9 +357,10 @@ def _listed(names: Sequence[str]) -> str:
 def _by_arrow(
     handle: ParquetHandle, output: _OutputColumns, selection: Sequence[BlockRows]
 ) -> Iterator[pa.RecordBatch]:
-    """Read blocks with Arrow, and check that no row is missing.
+    """Yield the selected rows, read by Arrow.
 
-    If a column has fewer values than the block has rows, Arrow stops without an error.
+    If a column has fewer values than the block has rows, Arrow stops without an error. So the decoded rows of each
+    block are counted. Raises Undecodable if rows are missing.
     """
     file = handle.reader()
     for block, rows in selection:
@@ -393,7 +396,7 @@ def _rows_at_once(handle: ParquetHandle, file: pq.ParquetFile, output: _OutputCo
 
 
 def _taken(batch: pa.RecordBatch, rows: Rows) -> pa.RecordBatch:
-    """Return rows of a batch.
+    """Return the rows of a batch at the positions `rows`.
 
     Columns of view types are cast, because Arrow's `take` does not support them.
     """
@@ -412,9 +415,9 @@ def _quoted(name: str) -> str:
 
 
 def _between(rows: Rows, start: int, end: int) -> Rows:
-    """Return the numbers from `start` to before `end`, minus `start`.
+    """Return the row numbers from `start` to before `end`, minus `start`.
 
-    `rows` has the numbers in ascending order.
+    `rows` has the row numbers to choose from, in ascending order.
     """
     low, high = np.searchsorted(rows, (start, end))
     return rows[low:high] - start

@@ -95,7 +95,8 @@ def conversion_for(leaf: pq.ColumnSchema, column: KeyColumn, metadata: Mapping[b
     """Return how a column of the table is read from the file.
 
     `leaf` is the column of the file. `metadata` is the key-value metadata of the file's footer, or None if there is
-    none. Raises Undecodable unless Arrow certainly reads `leaf` as Spark does.
+    none. Raises Undecodable unless Arrow reads the type of `leaf` like Spark. Values below the `floor` of the result
+    may still differ, and values may not fit if the result is `narrowed`.
     """
     kind = stored_kind(leaf)
     if kind == "decimal":
@@ -148,8 +149,8 @@ def describe(leaf: pq.ColumnSchema) -> str:
 def _decimal_conversion(leaf: pq.ColumnSchema, column: KeyColumn) -> Conversion:
     """Return how a stored decimal is read.
 
-    Raises Undecodable if the table's type has too few digits before or after the decimal point; Spark also raises an
-    error.
+    Raises Undecodable if the table's type is not a decimal. Also raises Undecodable if the table's type has too few
+    digits before or after the decimal point; Spark also raises an error then.
     """
     if column.base == "decimal":
         precision, scale = column.parameters or (10, 0)

@@ -1,10 +1,11 @@
 """Find the units of an RCFile.
 
-A unit has the row groups after one sync marker, and is identified by the offset of the marker. The row groups between
-the header and the first marker are a unit too, identified by the end of the header. Most row groups have a marker of
-their own; small row groups share a marker. A reader reads the row groups after every marker that starts in the reader's
-split. RCFile calls the header of a row group its key; this header may be compressed. The header begins with the number
-of rows of the row group. The module reads version 1 of the format, described before the class in
+A unit has the row groups after one sync marker, and is identified by the offset of the marker's escape (see
+`sequencefile`). The row groups between the header and the first marker are a unit too, identified by the end of the
+header. Most row groups have a marker of their own; small row groups share a marker. A reader reads the row groups after
+every marker that starts in the reader's split. RCFile calls the header of a row group its key; this header may be
+compressed. The header begins with the number of rows of the row group. The module reads version 1 of the format,
+described before the class in
 https://github.com/apache/hive/blob/rel/release-2.3.9/ql/src/java/org/apache/hadoop/hive/ql/io/RCFile.java.
 """
 

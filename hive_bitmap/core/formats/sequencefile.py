@@ -1,10 +1,10 @@
 """Find the units of a SequenceFile.
 
 A unit has the records after one sync marker. Consecutive units form a block of the index (`formats/blocks`). A unit is
-identified by the position of the marker's escape. The records between the header and the first marker are a unit too,
-identified by the end of the header. A reader reads the records after every marker that starts in the reader's split, up
-to the next marker. In a block-compressed file, each compressed block has a marker and states its number of records. In
-other files, records are counted. The module reads version 6 of the format:
+identified by the position of the marker's escape, which is the number -1 before the marker. The records between the
+header and the first marker are a unit too, identified by the end of the header. A reader reads the records after every
+marker that starts in the reader's split, up to the next marker. In a block-compressed file, each compressed block has a
+marker and states its number of records. In other files, records are counted. The module reads version 6 of the format:
 https://hadoop.apache.org/docs/r3.5.0/api/org/apache/hadoop/io/SequenceFile.html.
 """
 
@@ -70,11 +70,11 @@ def _records(file: ByteStream, mark: bytes, end: int) -> Iterator[tuple[int, int
 
 
 def between_marks(file: ByteStream, mark: bytes, end: int, rows_of: Callable[[int], int]) -> Iterator[tuple[int, int]]:
-    """Yield the offset and the number of rows of each unit.
+    """Yield the offset and row count of each unit that has rows.
 
     `mark` is the sync marker of the file. Only units that start before `end` are yielded. `rows_of` is called for each
-    record or row group, with the length that was read from `file`; it skips the record or row group in `file`, and
-    returns its number of rows.
+    record or row group, with the length that was read from `file`. `rows_of` skips the record or row group in `file`,
+    and returns its number of rows.
     """
     position, rows = file.position, 0
     while not file.at_end():

@@ -29,7 +29,8 @@ _NEW_LINE, _RETURN = 10, 13
 def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Units]:
     """Yield the lines that start from byte `start` to before `end`.
 
-    Raises Undecodable for a codec that is not supported.
+    `start` is 0 or the offset of a line. For a gzip or deflate file, the whole file is yielded as one unit. Raises
+    Undecodable for a codec that is not supported, and for a damaged compressed file.
     """
     if path.endswith(OTHER_CODECS):
         raise Undecodable(f"text compressed as {path.rpartition('.')[2]} is not supported: use gzip or deflate")
@@ -48,8 +49,8 @@ def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Un
 def _line_ends(data: np.ndarray[tuple[int], np.dtype[np.uint8]], count: int) -> Longs:
     """Return the positions after the line ends in the first `count` bytes.
 
-    The positions are ascending. `data` has one byte more than `count`, unless the file ends after `count` bytes,
-    because a \\n after a \\r in the last of the `count` bytes belongs to the same line end.
+    The positions are ascending. `data` has one byte more than `count`, unless the text ends earlier. The additional
+    byte is needed if the last of the `count` bytes is a \\r: a \\n after this \\r belongs to the same line end.
     """
     head = data[:count]
     ends = head == _NEW_LINE

@@ -39,7 +39,11 @@ _CLAUSES = (
 
 
 def create_index(cursor: Cursor) -> CreateIndex | None:
-    """Parse what follows CREATE INDEX; return None if the table is in another catalog."""
+    """Parse what follows CREATE INDEX.
+
+    Return None if the table cannot have indexes, so that Spark must run the statement. But if a statement of
+    openLooKeng's dialect names the catalog of such a table, raise Unsupported.
+    """
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.name().lower()
     if cursor.accept("USING"):

@@ -58,7 +58,7 @@ class Cursor(Tokens):
             raise self.mismatch(*expected, "the end")
 
     def name(self) -> str:
-        """Consume an identifier.
+        """Consume an identifier and return it without quotes.
 
         An identifier is a word, or text in backticks or (openLooKeng) double quotes.
         """
@@ -132,7 +132,11 @@ class Cursor(Tokens):
         return self.token.kind in ("word", "name") and [token.key for token in following] == ["("]
 
     def items(self, item: Callable[[], _Item]) -> tuple[_Item, ...]:
-        """Consume a list of one or more items in parentheses; `item` consumes an item."""
+        """Consume a list of items in parentheses, separated by commas.
+
+        The list must have at least one item. `item` consumes an item and returns its value. Return the values of the
+        items.
+        """
         self.expect("(")
         consumed = [item()]
         while self.accept(","):

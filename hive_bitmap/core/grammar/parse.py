@@ -32,13 +32,15 @@ DATABASE_WORDS = ("DATABASE", "SCHEMA", "NAMESPACE")
 
 
 def parse(text: str, is_indexable: Callable[[TableName], bool] = TableName.is_own) -> Statement | None:
-    """Parse an index statement; return None for any other statement, which Spark parses.
+    """Parse an index statement; return None for a statement that Spark parses.
 
-    `is_indexable` says whether a table may have indexes; by default, tables of the session's own catalog may.
+    `is_indexable` says whether a table may have indexes; by default, tables of the session's own catalog may. The
+    result is also None if CREATE INDEX, DROP INDEX, REFRESH INDEX or DROP TABLE names a table that may not have
+    indexes.
 
-    Index statements include DROP TABLE, and DROP DATABASE with CASCADE, because they drop indexes. Raises
-    InvalidStatement, with line and column, for a malformed statement. Raises Unsupported, InvalidProperty or NotFound
-    for an index type or property that hive_bitmap does not have.
+    Index statements include DROP TABLE, and DROP DATABASE with CASCADE, because these statements drop indexes. Raises
+    InvalidStatement, with line and column, for a malformed statement. Raises Unsupported or InvalidProperty for an
+    index type or property that hive_bitmap does not have.
 
     >>> parse("DROP INDEX IF EXISTS i ON sales")
     DropIndex(name='i', table=TableName(name='sales', database='', catalog=''), if_exists=True, where=None)

@@ -83,6 +83,8 @@ def is_complete(text: str) -> bool:
 def first_words(text: str, most: int) -> list[str]:
     r"""Return at most `most` of a statement's first words, in upper case.
 
+    The words end before the first quote or symbol.
+
     >>> first_words("/* a */ create -- b\n INDEX i ON t", 2)
     ['CREATE', 'INDEX']
     """

@@ -1,7 +1,7 @@
 """Define index statements as values, the same for Hive's and openLooKeng's dialects.
 
-Names of indexes are in lower case, as in Hive and in openLooKeng. A statement without a table is about the only index
-with the given name in the current database.
+Names of indexes are in lower case, as in Hive and in openLooKeng. A statement that names no table refers to the only
+index with the given name in the current database.
 """
 
 from __future__ import annotations
@@ -68,8 +68,9 @@ class Where:
 class CreateIndex:
     """CREATE INDEX.
 
-    `properties` are the properties of the index. `table_properties` are additional properties of the index table. A
-    field is None if the statement lacks its clause.
+    `properties` are the properties of the index. `table_properties` are additional properties of the index table. If
+    the statement lacks a clause, the field of the clause has its default. With `deferred`, the index is registered, but
+    covers no files until its first rebuild.
     """
 
     name: str
@@ -139,8 +140,8 @@ class RenameIndex:
 class DropIndex:
     """DROP INDEX.
 
-    With `where`, only the partitions that satisfy this condition are dropped. `table` is None if the statement names no
-    table.
+    With `where`, only the partitions that satisfy this condition are dropped from the index. `table` is None if the
+    statement names no table.
     """
 
     name: str

@@ -1,9 +1,10 @@
 """Define and compute the partial aggregates that an index stores.
 
 An index may store the count, sum, minimum and maximum of other columns, for each key in each block (BITMAP) or in each
-file (AGGREGATE). With the text `count(*), sum(amount)` the index table has the columns `_count_of_all`,
-`_sum_of_amount` and so on. An expression has a name for its columns: `sum(price * quantity) AS revenue`. The column
-names follow Hive's AGGREGATE index. docs/format.md specifies the columns.
+file (AGGREGATE). If the property `aggregates` is `count(*), sum(amount)`, the index table has the columns
+`_count_of_all`, `_sum_of_amount` and so on. An aggregated expression needs a name for its columns:
+`sum(price * quantity) AS revenue` is stored in `_sum_of_revenue`. The column names follow Hive's AGGREGATE index.
+docs/format.md specifies the columns.
 
 In Arrow and numpy, sums wrap silently when they overflow, even sums of decimals. So the type for adding values is
 chosen by the number of values and by the largest value: it can hold the sum of any selection of the rows.
@@ -44,8 +45,8 @@ _KEY, _VALUE, _ADDED, _LOST = "key", "value", "added", "lost"
 class Aggregate:
     """A partial aggregate that each row of an index holds.
 
-    `function` is one of FUNCTIONS. If `column` is None, the aggregate is `count(*)`. The aggregate of an `expression`
-    has the name and the type of the expression as its `column`.
+    `function` is one of FUNCTIONS. If `column` is None, the aggregate is `count(*)`. If an `expression` is aggregated,
+    `column` has the alias and the type of the expression.
     """
 
     function: str
@@ -91,7 +92,11 @@ class Measure:
     expression: KeyExpression | None = None
 
     def __str__(self) -> str:
-        """Return the aggregates to store for the measure, as text of the property."""
+        """Return the aggregates that an index must define to answer the measure.
+
+        The text is like the property `aggregates`, but without names of expressions. Aggregates that an index stores
+        along with others are left out: the count, and the minimum and maximum of a column with a sum.
+        """
         extremes = [function for function in self.functions if function in ("min", "max")]
         functions = ["sum"] if "sum" in self.functions else extremes or ["count"]
         measured = self.column if self.expression is None else self.expression.sql
@@ -126,7 +131,7 @@ class Measure:
 
 
 def scale(column: Column) -> int:
-    """Return the number of digits after the decimal point; 0 for integers."""
+    """Return the scale of a decimal column; 0 for other types."""
     return arrow_type(KeyColumn(column.name, column.type)).scale if base_type(column) == "decimal" else 0
 
 
@@ -220,13 +225,17 @@ def resolve(
 ) -> tuple[Aggregate, ...]:
     """Return the aggregates that a text defines.
 
-    Aggregates of columns come first, in the order of the table's columns. `keys` are the keys of the index.
-    `expressions` has the expressions of the text that Spark has resolved. Each aggregated column also gets its count. A
-    column with a sum also gets its minimum and maximum, which prove that no sum overflows. With `counts_rows`,
-    `count(*)` is always among the aggregates. `count(k)` of a key column k, as in Hive's examples of AGGREGATE, stands
-    for `count(*)`. Raise InvalidProperty for a malformed text, and NotFound for an unknown column. Raise Unsupported
-    for a column that does not support the function, for a name that the index table has already, and for an expression
-    that is not resolved.
+    The text has the form that `parse` reads. The result has `count(*)` first, then the aggregates of columns in the
+    order of the table's columns, then the aggregates of expressions. `keys` are the keys of the index. `expressions`
+    maps each expression of the text to the expression as Spark has resolved it.
+
+    Each aggregated column also gets its count. A column with a sum also gets its minimum and maximum, which prove that
+    no sum overflows. With `counts_rows`, `count(*)` is always among the aggregates. `count(k)` of a key column k, as in
+    Hive's examples of AGGREGATE, stands for `count(*)`.
+
+    Raise InvalidProperty for a malformed text, and NotFound for an unknown column. Raise Unsupported for a column that
+    cannot be aggregated or does not support the function, for a name that the index table has already, and for an
+    expression that is not resolved or is on a Delta or Iceberg table.
     """
     where = f"table {table.full_name}"
     functions: dict[str, set[str]] = {}
@@ -329,9 +338,9 @@ def partials(
     """Compute the aggregates of one column for each key of a block.
 
     With n rows and k keys, `values` (n) has the column's value in each row of the block. If the values are unknown,
-    `values` is None, and all aggregates are NULL. `codes` (n) has the key number of each row, and `rows` (k) the number
-    of rows of each key. Return an array (k) for each aggregate, in the order of the key numbers, with the type of
-    `Aggregate.field`. A sum that does not fit its type is NULL.
+    `values` is None, and all aggregates are NULL. For `count(*)`, `values` is not used. `codes` (n) has the key number
+    of each row, and `rows` (k) the number of rows of each key. Return an array (k) for each aggregate, in the order of
+    the key numbers, with the type of `Aggregate.field`. A sum that does not fit its type is NULL.
     """
     if aggregates and aggregates[0].column is None:
         return [pa.array(rows, pa.int64()) for _ in aggregates]

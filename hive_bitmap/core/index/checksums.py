@@ -86,8 +86,8 @@ def of_generation(folder: str) -> Mapping[str, Sequence[int]]:
 def require(content: bytes | pa.Buffer, sums: Sequence[int] | None) -> None:
     """Raise OSError unless the checksum of `content` is sums[0].
 
-    `sums` are the recorded checksums of a file; if `sums` is None, nothing is checked. sums[0] is the checksum of the
-    footer if the file is a shard, and of the whole file if it belongs to the manifest or has cardinalities.
+    `sums` are the recorded checksums of a file; if `sums` is None, nothing is checked. For a shard, `content` is the
+    footer. For a manifest file or a cardinality file, `content` is the whole file.
     """
     if sums is not None and zlib.crc32(content) != sums[0]:
         raise OSError("its checksum is wrong")
@@ -170,9 +170,9 @@ def _footer(source: pa.NativeFile) -> bytes:
 
 
 def _chunks(metadata: pq.FileMetaData) -> list[tuple[int, int]]:
-    """Return the bytes that Arrow reads of each column chunk.
+    """Return the range of bytes that Arrow reads for each column chunk.
 
-    Each item is a range (start, size).
+    A range is a pair (start, size) in bytes. The ranges are in the order of the row groups, then of the columns.
     """
     chunks = []
     for ordinal in range(metadata.num_row_groups):
@@ -187,7 +187,9 @@ def _chunks(metadata: pq.FileMetaData) -> list[tuple[int, int]]:
 def error(folder: str, file: str, cause: Exception) -> CorruptIndex:
     """Return the error for a file that could not be read.
 
-    `folder` is the generation of the file, `cause` the error of the read.
+    `folder` is the generation of the file, `file` describes the file in the message, and `cause` is the error of the
+    read. The result is a DroppedIndex if the file and the manifest of its generation no longer exist, otherwise another
+    CorruptIndex.
     """
     if isinstance(cause, FileNotFoundError) and not stores.exists(f"{folder}/{FOLDER}"):
         return DroppedIndex(f"generation {folder} or its manifest no longer exists")

@@ -4,8 +4,8 @@ The definition has the columns, type, encoding and so on. The default name of an
 `<db>__<table>_<index>__`, as in Hive. By default, the index table is in the database of the base table. Planning relies
 on the properties of an index table, never on its name. docs/format.md lists the properties.
 
-The module also checks the arguments of CREATE INDEX (`define`), and computes the checksums of schemas that tell whether
-an indexed file is still valid after a change of the table's columns (`valid_schemas`).
+The module also checks the arguments of CREATE INDEX (`define`), and computes the schema checksums under which indexed
+files stay valid when the table's columns change (`valid_schemas`).
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ class Definition:
     `id` is assigned at CREATE and never changes. An index of an early version gets an id at the next rebuild. `catalog`
     is Spark's name of the base table's catalog; empty for the session's own catalog. `table` is the base table.
     `index_database` is the database of the index table; empty for the database of the base table. All index tables are
-    in the session's own catalog. `index_table` is the index table, and `root` the folder of the generations.
+    in the session's own catalog. `index_table` is the name of the index table, and `root` the folder of the
+    generations.
 
     `where` is a condition on the partition columns. Only partitions that satisfy the condition are covered; empty means
     all partitions. `next_encoding` is the encoding that the next rebuild changes to; empty for no change. Each row of
@@ -91,9 +92,10 @@ class Definition:
     `refresh_interval`, a length of time.
 
     `source` is `delta` or `iceberg` if a log of this kind lists the files of the base table. `source` is empty if the
-    folders of the table list the files. `partitioned_by` are the partition columns that the base table had when the
-    table was indexed. `keep_removed` is a length of time: index rows of files that were removed from a lake table are
-    kept for this long, for queries of older versions of the table. If `keep_removed` is empty, these rows are not kept.
+    files are found by listing the folders of the table. `partitioned_by` are the partition columns that the base table
+    had when the table was indexed. `keep_removed` is a length of time: index rows of files that were removed from a
+    lake table are kept for this long, for queries of older versions of the table. If `keep_removed` is empty, these
+    rows are not kept.
     """
 
     name: str
@@ -331,12 +333,14 @@ def define(
     the name of the index table, with or without a database. If `index_table` is None, the index table has its default
     name, in `index_database`. An index table of a Delta or Iceberg table gets no pointer, and stays in the database of
     its base table. `aggregates` is a list such as `count(*), sum(amount)`; an AGGREGATE index always has `count(*)`.
-    `measured` has the expressions in this list that Spark has resolved. The other arguments are as in `build`.
+    `measured` maps each expression in this list to the expression as Spark has resolved it. The other arguments are as
+    in `build`.
 
     Raise NotFound for an unknown column. Raise Unsupported for a column that cannot be a key or be aggregated, for a
-    table that is itself an index table, and for aggregates of a COMPACT index. Raise InvalidProperty for an unknown
-    type, encoding or compression, for `auto_refresh` of a COMPACT index, for an invalid interval, for malformed
-    aggregates, and for a name in `properties` that has an argument of its own.
+    table that is itself an index table, for partition columns that an index table cannot have, for aggregates of a
+    COMPACT index, and for `where` or `index_table` on a Delta or Iceberg table. Raise InvalidProperty for an unknown
+    type, encoding or compression, for an invalid name, for `auto_refresh` of a COMPACT index, for an invalid interval
+    or `keep_removed`, for malformed aggregates, and for a name in `properties` that has an argument of its own.
     """
     if not columns:
         raise InvalidProperty("an index needs at least one column")
@@ -474,9 +478,10 @@ def checked_interval(length: str) -> str:
 
 
 def flag(name: str, value: str) -> bool:
-    """Return the value of a property that is true or false.
+    """Convert the value of a property to a boolean.
 
-    Raise InvalidProperty for any other value.
+    `value` is `true` or `false`, in any case. Raise InvalidProperty for any other value; the message has the `name` of
+    the property.
     """
     return one_of(f"value of {name}", value.strip().lower(), ("true", "false")) == "true"
 
@@ -590,8 +595,8 @@ def has_properties(table: Table) -> bool:
 def from_properties(properties: Mapping[str, str]) -> Definition | None:
     """Return the definition in these TBLPROPERTIES.
 
-    Return None if the properties store no definition, if the version of the definition is unknown, or if the definition
-    was edited.
+    Return None if the properties store no valid definition, if this version does not know its format (`knows`), or if
+    the definition was edited.
     """
     stored = {key[len(PREFIX) :]: value for key, value in properties.items() if key.startswith(PREFIX)}
     try:
@@ -653,8 +658,9 @@ def knows(properties: Mapping[str, str]) -> bool:
 def _columns(text: str, source: str) -> tuple[Column, ...]:
     """Read a JSON array of columns.
 
-    Raise ValueError or TypeError for other content, and RecursionError for deeply nested content. Only for Delta and
-    Iceberg tables, where `source` is not empty, may a column have another name or an id in files.
+    Raise ValueError or TypeError for other content, and RecursionError for deeply nested content. If `source` is empty,
+    raise ValueError for a column that has another name or an id in files: only columns of Delta and Iceberg tables have
+    these.
     """
     columns = tuple(_column(*fields) for fields in json.loads(text))
     if not source and any(column.file_name or column.field_id is not None for column in columns):
@@ -676,8 +682,8 @@ def _aggregates_text(aggregates: Sequence[Aggregate]) -> str:
 def _aggregates(text: str, expressions: Sequence[KeyExpression], source: str) -> tuple[Aggregate, ...]:
     """Read a JSON array of aggregates.
 
-    The column of an aggregate is the name of one of the `expressions`, or else a column of the base table. Raise the
-    same errors as `_columns`.
+    If the column of an aggregate has the alias and type of one of the `expressions`, the expression is aggregated,
+    otherwise a column of the base table. Raise the same errors as `_columns`.
     """
     by_column = {expression.stored: expression for expression in expressions}
     items = [(function, _columns(json.dumps(columns), source)) for function, *columns in json.loads(text)]
@@ -695,7 +701,7 @@ def _aggregates(text: str, expressions: Sequence[KeyExpression], source: str) ->
 
 
 def _expressions_text(expressions: Sequence[KeyExpression]) -> str:
-    """Return keys that are expressions as a JSON array of objects."""
+    """Return keys or aggregated expressions as a JSON array of objects."""
     items = [
         {
             "alias": expression.alias,
@@ -712,9 +718,9 @@ def _expressions_text(expressions: Sequence[KeyExpression]) -> str:
 
 
 def _expressions(text: str, source: str) -> tuple[KeyExpression, ...]:
-    """Read a JSON array of keys that are expressions.
+    """Read a JSON array of expressions.
 
-    Raise the same errors as `_columns`, and KeyError.
+    The expressions are keys, or are aggregated. Raise the same errors as `_columns`, KeyError and AttributeError.
     """
     return tuple(
         KeyExpression(
@@ -737,8 +743,9 @@ def _column(name: str, type: str, file_name: str = "", field_id: int | None = No
 def _column_fields(column: Column) -> list[str | int]:
     """Return a column as a list to store as JSON.
 
-    The list has the name and the type. If files identify the column by another name or an id, the list also has this
-    name or id.
+    The list has the name and the type. If files identify the column by another name, the list also has that name. If
+    files identify the column by an id, the list has four items: the third is the other name (empty if there is none),
+    the fourth is the id.
     """
     if column.field_id is not None:
         return [column.name, column.type, column.file_name, column.field_id]
@@ -759,10 +766,10 @@ def stored_columns(definition: Definition) -> list[Column]:
 
 
 def value_columns(definition: Definition) -> list[Column]:
-    """Return the columns that store the partition of a base file.
+    """Return the columns of an index table that store partition values.
 
-    The columns are in the index table. Timestamps are stored as text, because the value of a timestamp depends on the
-    time zone of the reader.
+    An index row has the partition values of its base file. Timestamps are stored as text, because the value of a
+    timestamp depends on the time zone of the reader.
     """
     as_text = ("timestamp", "timestamp_ntz")
     return [

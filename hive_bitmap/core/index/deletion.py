@@ -44,8 +44,8 @@ class Remains:
 def delete(folders: Iterable[str], definition: Definition, metastore: str) -> list[Remains]:
     """Delete generations of an index; return what remains of them.
 
-    `folders` are the generations; a missing generation is not an error. `metastore` is the id of this metastore. If the
-    marker of the root names another index or metastore, nothing is deleted.
+    `folders` are the generations; a missing generation is not an error. `metastore` is the id of this metastore.
+    Nothing is deleted if this metastore may not delete in the root of the index (`roots.refusal`).
     """
     requested = list(folders)
     if problem := roots.refusal(definition, metastore) if requested else "":
@@ -54,9 +54,9 @@ def delete(folders: Iterable[str], definition: Definition, metastore: str) -> li
 
 
 def delete_staging(folder: str, root: str) -> None:
-    """Delete the files that `staging` has temporarily written into a generation.
+    """Delete the temporary files that a build has staged in a generation.
 
-    `folder` is the folder of these files, which is removed too. Links below `root` are not followed.
+    `folder` is the staging folder, which is also removed if nothing else is in it. Links below `root` are not followed.
     """
     _delete_files(folder, root, _is_staged)
     stores.remove_folder(folder, root)
@@ -81,11 +81,12 @@ def delete_abandoned(folder: str, root: str, shards: Collection[str]) -> None:
 def remove_root(definition: Definition, metastore: str) -> str:
     """Remove the folders of an index's partitions, then its marker and root.
 
-    `metastore` is the id of this metastore. Folders with foreign content are kept, and so is a root whose marker names
-    another index or metastore. If no marker names the index, as in roots of early versions, the root and all its
-    folders are kept, because they may have existed before the index. If something is kept for these reasons, return a
-    sentence that says what is kept and why; otherwise "". A root that has generations is kept with its marker: for
-    example, a running build may be writing a generation.
+    `metastore` is the id of this metastore. Nothing is removed if this metastore may not delete in the root
+    (`roots.refusal`). Nothing is removed either if no marker names the index, as in roots of early versions, because
+    the root and its folders may have existed before the index. Folders with foreign content are kept: with entries that
+    no build of the index creates. If something is kept for these reasons, return a sentence that says what is kept and
+    why; otherwise "". A root that has generations is kept with its marker: for example, a running build may be writing
+    a generation.
     """
     root = definition.root
     if problem := roots.refusal(definition, metastore):
@@ -129,7 +130,7 @@ def _remove_empty_parents(folder: str, root: str) -> None:
 
 
 def _foreign_entries(root: str, folder: str) -> list[str]:
-    """Return the entries of a folder that builds did not create.
+    """Return the foreign entries of a folder: entries that no build creates.
 
     The folder is a root or a partition folder. The entries are given by paths relative to the root.
     """

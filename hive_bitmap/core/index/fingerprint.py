@@ -58,7 +58,8 @@ class Fingerprint:
     def tagged(self) -> bool:
         """Whether a read can require that the file still has this etag.
 
-        Such a file need not be checked before and after reading.
+        A read with this requirement fails if the file has changed, so no other check before or after the read is
+        needed.
         """
         return bool(self.etag) and self.etag != IMMUTABLE and stores.has_tags(self.path)
 
@@ -74,7 +75,8 @@ class Fingerprint:
     def confirmed(self) -> bool:
         """Return whether the file is unchanged in the store.
 
-        Without an etag, the checksum of the file's tail is compared.
+        A missing file counts as changed. A file with the etag IMMUTABLE is not checked. If the fingerprint has no etag,
+        the checksum of the file's tail is compared, too.
         """
         if self.etag == IMMUTABLE:
             return True

@@ -79,15 +79,18 @@ class Built:
 
 
 def empty_folder(root: str) -> str:
-    """Return the folder at which slots without a segment point (`segments.slots`)."""
+    """Return the empty folder of an index.
+
+    A slot that has no segment points at this folder (`segments.slots`).
+    """
     return f"{root}/{EMPTY_FOLDER}"
 
 
 def make_empty_folder(root: str, access: Access | None) -> str:
-    """Make the folder of empty slots unless the folder exists; return its path.
+    """Make the empty folder of an index; return its path.
 
-    The folder holds an empty file. A new file gets the permissions `access`; None stands for the permissions that the
-    store gives to new files.
+    The folder holds an empty file. If this file exists, nothing is changed. A new file gets the permissions `access`;
+    None stands for the permissions that the store gives to new files. Raise OSError if the folder is a link.
     """
     folder = empty_folder(root)
     _require_no_link(f"{folder}/{EMPTY_FILE}", root)
@@ -104,7 +107,7 @@ def new_name() -> str:
 
 
 def partition_folder(root: str, names: Iterable[str], values: Iterable[str | None]) -> str:
-    """Return the folder under `root` for the generations of a partition.
+    """Return the folder of a partition under `root`.
 
     The partition is given by the names and the values of its columns; the value None is NULL.
     """
@@ -198,7 +201,7 @@ def belongs_to(folder: str, definition: Definition) -> bool:
 def build_time(folder: str) -> float:
     """Return when the build of a generation began, in seconds since 1970.
 
-    The time comes from the name of the generation.
+    The time comes from the name of the generation. Raise ValueError if `folder` has another name.
     """
     begun = _begun(folder)
     if begun is None:
@@ -375,8 +378,9 @@ def _is_complete(folder: str) -> bool:
 def _without_marker(folder: str, problem: str) -> Usage:
     """Return the state of a folder without a readable marker.
 
-    If a folder has only unreadable markers, its build has just begun, or was killed at the beginning. Any other folder
-    without a readable marker is UNKNOWN. `problem` says why there is no readable marker.
+    If the folder has nothing but unreadable markers, its build has just begun or was killed at the beginning. Such a
+    folder is BUILDING for GRACE_SECONDS after the time in its name, and ORPHANED later. Any other folder is UNKNOWN,
+    and so is a folder that cannot be listed. `problem` says why there is no readable marker.
     """
     try:
         content = entries(folder)

@@ -86,9 +86,9 @@ def check_alias(expression: KeyExpression, taken: Collection[str], where: str) -
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether index tables may have a column of this name.
+    """Return whether a column name is reserved for index tables.
 
-    All index tables may have the column, or only the tables with a certain bitmap encoding.
+    Some of the reserved columns exist only in index tables with a certain type or bitmap encoding. Case is ignored.
     """
     bitmaps = {field.name for encoding in ENCODINGS.values() for field in encoding.FIELDS}
     return name.lower() in {BUCKET_NAME, OFFSET_NAME, OFFSETS_NAME, CARDINALITY_NAME, SEGMENT_NAME, *bitmaps}
@@ -124,7 +124,7 @@ def require_stored(table: Table, name: str) -> Column:
     """Return the column of this name, after checking that base files hold its values.
 
     Raise NotFound for a missing column. Raise Unsupported for partition columns, for columns with a default value
-    (which old files do not hold), and for columns whose name cannot be in a statement.
+    (which old files do not hold), and for columns whose name contains VARIABLE, because SQL would replace it.
     """
     where = f"table {table.full_name}"
     if name.lower() in (column.name.lower() for column in table.partition_columns):

@@ -2,7 +2,7 @@
 
 First, the keys, blocks and cardinalities of whole row groups are read. Then the bitmaps of the needed row groups are
 read. These values are cached (`memory_budget`), because a shard never changes. Functions that stream a whole shard
-(`distinct`, `counted_keys`) cache nothing.
+(`distinct`, `counted_keys`) do not cache its rows.
 """
 
 from __future__ import annotations
@@ -237,8 +237,9 @@ def counted_keys(
 
     The shard at `path` has `size` bytes. The rows of the shard are read as `kind`, which is not LISTS. The four arrays
     have an item for each row: the key (cast to the type of `key`), the path of the base file, the offset of the block
-    and the cardinality. The table has the columns `fields`. Nothing is cached, because the row groups of a large shard
-    would evict all other cache entries. Raises CorruptIndex.
+    and the cardinality. For FILES, the offset is 0, and the cardinality is the number of rows of the file with the key.
+    The table has the columns `fields`. The rows are not cached, because the row groups of a large shard would evict all
+    other cache entries. Raises CorruptIndex.
     """
     with _reading(path):
         metadata = _metadata(path, size)

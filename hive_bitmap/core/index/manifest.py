@@ -148,8 +148,8 @@ class Manifest:
     def valid_under(self, schemas: Collection[int] | None) -> Manifest:
         """Return the manifest with outdated files marked as not indexed.
 
-        A file is outdated if its `schema_crc` is not in `schemas` (`definition.valid_schemas`). If `schemas` is None,
-        no file is outdated.
+        A file is outdated if it is not among the `valid_rows`. `schemas` are the `definition.valid_schemas`; None means
+        that no file is outdated.
         """
         valid = pa.array(valid_rows(self.files, schemas))
         if pc.all(valid).as_py() is not False:
@@ -177,9 +177,11 @@ def bounded_column(name: str, type: str) -> str:
 
 
 def valid_rows(files: pa.Table, schemas: Collection[int] | None) -> npt.NDArray[np.bool_]:
-    """Return for each base file whether its `schema_crc` is still valid.
+    """Return for each base file whether its schema is still valid.
 
-    `files` has schema FILES. `schemas` are the `definition.valid_schemas`; None means that all checksums are valid.
+    `files` has schema FILES. `schemas` are the `definition.valid_schemas`; None means that all files are valid. A file
+    is valid if its `schema_crc` is one of `schemas`. If BY_NAME is one of `schemas`, files whose columns are found by
+    name are valid, too.
     """
     if schemas is None:
         return np.ones(files.num_rows, bool)

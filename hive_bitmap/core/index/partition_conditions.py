@@ -112,8 +112,8 @@ class _StoredCondition(PartitionCondition):
 def parse(text: str, columns: Sequence[Column]) -> list[str]:
     """Return the operands of a condition's OR, in Spark's SQL.
 
-    A condition without OR is the only operand. The condition must test no other columns than these partition columns.
-    Raises InvalidPredicate for anything else.
+    A condition without OR is the only operand. The condition must test no other columns than the partition columns
+    `columns`. Raises InvalidPredicate if the text is not such a condition.
 
     >>> parse("p=1 or (P in (2, 3) and not p is null)", [Column("p", "int")])
     ['`p` = 1', '(`P` IN (2, 3) AND NOT `p` IS NULL)']

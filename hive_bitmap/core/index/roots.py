@@ -60,8 +60,8 @@ class Owner:
 def only_begun(root: str, alone: bool) -> list[FileStatus]:
     """Return the unfinished markers of a folder.
 
-    Killed builds leave unfinished markers. The result is empty if the folder has a complete marker or, with `alone`,
-    any other entry.
+    Killed builds leave unfinished markers. The result is empty if the folder is missing or unreadable, or has a
+    complete marker. With `alone`, the result is also empty if the folder has any other entry.
     """
     try:
         entries = stores.listing(root)
@@ -151,8 +151,8 @@ def _mark(definition: Definition, metastore: str) -> None:
 def identified(definition: Definition) -> Definition:
     """Return a definition with an id.
 
-    A definition without an id gets the id in the marker of its root. Without such a marker, the definition gets a new
-    id.
+    A definition without an id gets the id in the marker of its root. If this marker is missing, unreadable or names
+    another table, the definition gets a new id.
     """
     if definition.id:
         return definition
@@ -208,7 +208,11 @@ def _dispute(holder: Owner | None, definition: Definition, metastore: str) -> st
 
 
 def is_marked(definition: Definition, metastore: str) -> bool:
-    """Return whether a root's marker names this index, and does not name another metastore."""
+    """Return whether a root's marker names this index and this metastore.
+
+    `metastore` is the id of this metastore; "" if it is unknown. A marker without a metastore fits any metastore. A
+    marker with a metastore does not fit an unknown metastore.
+    """
     try:
         holder = owner(definition.root)
     except Unreadable:
@@ -239,9 +243,11 @@ def may_be_same(first: str, second: str) -> bool:
 
 
 def rival(definition: Definition, indexes: Iterable[Definition]) -> str:
-    """Return a sentence if another index table has this index's id or root.
+    """Return a sentence if this index's table has a copy.
 
-    Such an index table is a copy of this index's table. Return "" if there is no such index table.
+    A copy is another index table in `indexes` with the same base table and the same id. If one of the two has no id,
+    the root must be the same instead. A table that replaces the other in a rebuild (`is_replacement`) is not a copy.
+    Return "" if there is no copy.
     """
     for other in indexes:
         same = other.full_index_table == definition.full_index_table

@@ -47,10 +47,10 @@ def problem(base: Table, definition: Definition) -> str:
 
 
 def problem_of_spark(definition: Definition, spark: str) -> str:
-    """Say that another version of Spark has computed keys of an index.
+    """Return why this version of Spark cannot use an index's computed keys.
 
-    The text is "" if this version has computed all keys. `spark` is the feature version of Spark, such as `4.3`.
-    Functions may return other values in another feature version.
+    `spark` is the feature version of this Spark, such as `4.3`. Functions may return other values in another feature
+    version. Return "" if this version has computed all keys.
     """
     for expression in definition.expressions:
         if expression.spark != spark:
@@ -86,8 +86,9 @@ def _problem_of_where(base: Table, definition: Definition) -> str:
 def written_definition(table: Table) -> Definition | None:
     """Return the definition in the newest generation of an index table.
 
-    Return None without a generation. The name of the base table comes from the marker of the root, because the table
-    may have been renamed after the build.
+    Return None if there is no generation, if the marker of the newest generation is unreadable, or if the marker names
+    an index table in another database. The name of the base table comes from the marker of the root, because the table
+    may have been renamed after the build. Raise Unreadable if the marker of the root cannot be read.
     """
     if not table.location:
         return None

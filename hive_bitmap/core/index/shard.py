@@ -2,8 +2,9 @@
 
 Rows are sorted by key, then base file, then offset. A key or a range of keys is found through the statistics of the row
 groups. Row groups are small, because the bytes of their bitmaps and of their keys are limited. Float keys have no
-statistics, because the statistics of Parquet leave NaN out. For counts, a Parquet file of one column in `_manifest`
-holds the cardinality of each bitmap of a shard: the cardinality file.
+statistics, because the statistics of Parquet leave NaN out. Each shard with bitmaps has a cardinality file in the
+folder `_manifest`: a Parquet file whose only column has the cardinality of each bitmap. Counts of rows are computed
+from these cardinalities.
 
 While rows are collected and sorted, they are packed: the paths of base files are dictionary-encoded. Packed rows take
 less memory than stored rows. When a row group is written, its rows are unpacked.
@@ -174,10 +175,10 @@ def write(path: str, rows: pa.Table, definition: Definition, partitions: Partiti
 
 
 def let_read(path: str, counterparts: Sequence[str]) -> None:
-    """Let users who may read all sources of a shard read the shard.
+    """Make a shard readable for users who may read all its sources.
 
-    The users may also read the cardinality file. `path` is the shard. `counterparts` are the files from which the shard
-    was made.
+    `path` is the shard, and `counterparts` are the sources: the files from which the shard was made. The cardinality
+    file of the shard gets the same access. In a store without permissions, nothing changes.
     """
     access, cardinalities = stores.access_of(counterparts, path.rpartition("/")[0]), cardinalities_path(path)
     if access is not None:
@@ -326,27 +327,28 @@ def compact_schema(definition: Definition) -> pa.Schema:
 
 
 def key_fields(definition: Definition) -> list[pa.Field]:
-    """Return the indexed columns as Arrow fields."""
+    """Return the key columns of an index table as Arrow fields."""
     return [pa.field(c.name, arrow_type(KeyColumn(c.name, c.type))) for c in definition.columns]
 
 
 def value_fields(definition: Definition) -> list[pa.Field]:
-    """Return the columns that store the partition of a base file, as Arrow fields."""
+    """Return the `value_columns` of an index table as Arrow fields."""
     return [pa.field(c.name, arrow_type(KeyColumn(c.name, c.type))) for c in value_columns(definition)]
 
 
 def shard_name(folder: str) -> str:
-    """Return a name for a new shard that no other task attempt uses.
+    """Return a unique file name for a new shard.
 
-    The shard will be in `folder`. If `folder` is a generation, the name begins with the token of the build. `deletion`
-    recognises the shards of a build by this token.
+    No other task attempt uses the name. The shard will be in `folder`. If `folder` is a generation, the hex digits of
+    the name begin with the token of the build (`generation.build_token`). `deletion` recognises the shards of a build
+    by this token.
     """
     token = generation.build_token(folder) if generation.is_generation(folder) else ""
     return f"part-{(token + uuid.uuid4().hex)[:32]}.parquet"
 
 
 def key_columns(columns: Iterable[Column], schema: Sequence[Column], time_zone: str) -> list[KeyColumn]:
-    """Return columns of a base table as the key columns that `Format` takes.
+    """Convert columns of a base table to the KeyColumns that `Format` takes.
 
     `schema` has all data columns of the table, which determine the position of each KeyColumn. `time_zone` is the time
     zone of Spark's JVM; "" if it is unknown.

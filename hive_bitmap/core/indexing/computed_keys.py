@@ -58,9 +58,10 @@ class KeyReader:
 
     @classmethod
     def of(cls, definition: Definition, options: ReadOptions, path: str, handle: Any, blocks: Blocks) -> KeyReader:
-        """Return the reader of a file.
+        """Return the reader of a base file.
 
-        Raise Undecodable or FileChanged if the keys of the file were not computed.
+        The scratch files are opened if `options.staging` is set. Raise Undecodable if Spark could not compute a key,
+        and FileChanged if the base file has changed since Spark computed the keys or values.
         """
         parts: tuple[pq.ParquetFile, ...] = ()
         measured_parts: tuple[pq.ParquetFile, ...] = ()
@@ -123,9 +124,9 @@ class KeyReader:
 
 
 def seconds_by_path(folder: str) -> dict[str, float]:
-    """Return the seconds that tasks took to compute keys, by file.
+    """Return how long tasks computed keys, by path of the base file.
 
-    The files are base files, given by path. `folder` is the staging folder with the computed keys.
+    The times are in seconds. `folder` is the staging folder with the computed keys.
     """
     return {path: values["seconds"] for path, (_, values) in read_list(f"{folder}/{LIST}").items()}
 
@@ -147,9 +148,10 @@ def _parts(definition: Definition, folder: str, path: str) -> tuple[pq.ParquetFi
 def _measured(
     definition: Definition, folder: str, path: str
 ) -> tuple[tuple[KeyExpression, ...], tuple[pq.ParquetFile, ...]]:
-    """Find the values of aggregated expressions for a file: the computed expressions, and the scratch files.
+    """Return the computed expressions of a base file, and the scratch files.
 
-    An expression is left out if it fails for a row, or if its columns could not be read. Raise FileChanged.
+    Only aggregated expressions are considered; the scratch files have their values. An expression is left out if it
+    fails for a row, or if its columns could not be read. Raise FileChanged.
     """
     computed = _computed(f"{folder}/{MEASURED_LIST}", path)
     parts = _opened(computed, folder)

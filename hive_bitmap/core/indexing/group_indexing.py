@@ -241,8 +241,9 @@ def _index_blocks(group: Group, file: Fingerprint) -> IndexedFile:
 
 
 def _bounds(format: Format, handle: Any, columns: Sequence[KeyColumn], blocks: int) -> dict[str, Bounds]:
-    """Return the bounds of the columns by which queries may sort.
+    """Return the smallest and largest values of columns in each block.
 
+    The result maps the name and type of a column (`bounded_column`) to its bounds. Queries may sort by these columns.
     `handle` is the open base file, and `blocks` the number of its blocks. Dates and timestamps are chosen before
     integers. At most MOST_BOUNDED columns are chosen, or fewer if the file has many blocks (MOST_BOUNDS).
     """
@@ -294,9 +295,10 @@ def _write_shards(group: Group, indexed: Sequence[IndexedFile]) -> list[ShardRep
 
 
 def _write_shard(group: Group, index: int, indexed: Sequence[IndexedFile]) -> ShardReport:
-    """Write the shard of one index, unless none of the files could be indexed.
+    """Write the shard of one index; return the report.
 
-    `index` is the position of the index in the group, and `indexed` has the results for the files.
+    `index` is the position of the index in the group, and `indexed` has the results for the files. No shard is written
+    if none of the files could be indexed.
     """
     definition = group.definitions[index]
     parts = [part for file in indexed if not isinstance(part := file.rows[index], str)]

@@ -1,7 +1,8 @@
 """Compact shards inside a Spark task: rewrite and merge them.
 
-Usually no base file is read. Each shard is read as a whole, because a shard takes at most SHARD_BYTES of memory. A
-merged shard is written when it exceeds this size. If a shard turns out to be damaged, its base files are indexed again.
+Usually no base file is read. Each shard is read as a whole, because few shards take much more memory than SHARD_BYTES.
+Rows of several shards are collected until they exceed this size, and are then written as one shard. If a shard turns
+out to be damaged, its base files are indexed again.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Compaction:
     `shards` are the paths and sizes of the shards. `files` are the manifest rows of the base files to keep, with the
     paths of the shards. `group` describes these base files, in case they must be indexed again because a shard is
     damaged; it has one definition, and the folder of the new shard. `former` maps the current path of each moved file
-    to the path in the rows of the shards.
+    to its former path, which the rows of the shards still have.
     """
 
     shards: tuple[tuple[str, int], ...]

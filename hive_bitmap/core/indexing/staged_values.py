@@ -1,7 +1,7 @@
 """Read base files in tasks, including files that only Spark can read.
 
-For files that only Spark can read, Spark writes the values to scratch files before the tasks run (`staging`). A
-`Format` of its own reads these staged values. The staged values cannot be used if the base file has changed since Spark
+For files that only Spark can read, Spark writes the values to scratch files before the tasks run (`staging`). Tasks
+read these staged values through StagedFormat. The staged values cannot be used if the base file has changed since Spark
 began to read it.
 """
 
@@ -74,7 +74,9 @@ class StagedFormat(EngineFormat):
     def open_file(self, path: str) -> StagedHandle:
         """Open a base file and its staged values.
 
-        Raise FileNotFoundError or Undecodable. Raise FileChanged if Spark has not read the current state of the file.
+        Raise FileNotFoundError if the base file is missing. Raise FileChanged if Spark has not read the current state
+        of the file. Raise Undecodable if the blocks cannot be found, or if Spark has read another number of rows than
+        they have.
         """
         stores.status(path)
         staged = read_list(f"{self.folder}/{LIST}").get(path) if self.folder else None
@@ -110,8 +112,8 @@ class ReadOptions:
     """How tasks read the base files of a table.
 
     `format` is the name of the files' format. `schema` has all data columns of the table. `time_zone` is the time zone
-    of Spark's JVM; empty if it is unknown. `staging` is the folder of `staging.staged`; empty for a format that tasks
-    read themselves.
+    of Spark's JVM; empty if it is unknown. `staging` is the folder of `staging.staged`, with staged values, computed
+    keys or both; empty if there are none.
     """
 
     format: str
@@ -129,7 +131,7 @@ class ReadOptions:
         return FORMATS[self.format]
 
     def key_columns(self, columns: Iterable[Column]) -> list[KeyColumn]:
-        """Return columns of the table as the key columns that `Format` takes."""
+        """Convert columns of the table to the KeyColumns that `Format` takes."""
         return key_columns(columns, self.schema, self.time_zone)
 
 

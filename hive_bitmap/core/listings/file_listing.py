@@ -137,7 +137,8 @@ def why_unsupported(settings: Mapping[str, str], table: Table) -> str | None:
 def why_option_unsupported(table: Table) -> str | None:
     """Return why an option or property of the table may change what is read.
 
-    The result is a clause with the name of the first one; None if there is none.
+    The result is a clause with the name of the first such option in alphabetical order; None if there is no such
+    option.
     """
     options = {*table.options, *(key for key in table.properties if key.lower().startswith(OF_FORMATS))}
     odd = sorted(key for key in options if not HARMLESS_OPTIONS.fullmatch(key))
@@ -145,10 +146,10 @@ def why_option_unsupported(table: Table) -> str | None:
 
 
 def why_query_unsupported(options: Iterable[str], table: Table) -> str | None:
-    """Name a reader option of a query that may change what is read.
+    """Return why an option of a query may change what is read.
 
-    `options` are the names of the options. The option is named in a sentence for the user. The result is None if there
-    is no such option.
+    `options` are the names of the query's reader options. The result is a clause with the name of the first such option
+    in alphabetical order; None if there is no such option.
     """
     if table.lake is not None and table.lake.kind == ICEBERG:
         odd = sorted(name for name in options if not OF_ICEBERG.fullmatch(name))
@@ -180,7 +181,7 @@ def require_no_stream(table: Table) -> None:
 
 
 def why_stream(folder: str) -> str:
-    """Say why a folder with the output of a stream is not indexed."""
+    """Return why the output folder of a stream is not indexed."""
     return f"a stream of Spark writes into {folder}: only the files that {STREAM_LOG} names hold its rows"
 
 

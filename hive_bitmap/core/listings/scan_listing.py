@@ -34,10 +34,10 @@ _deleted: Cache[tuple[str, str], DeletedRows] = Cache("deleted rows", lambda del
 class ScanListing:
     """The partitions that Spark reads, with their files.
 
-    The values of a partition are texts. `deletes` maps the path of each file with deleted rows to a version of the
-    deletes, or to "" if only Spark's reader can find the deleted rows. Spark's reader skips deleted rows, but an index
-    still has them, so a count by an index must subtract them. With `of_log`, the table's log lists the files, which are
-    never written again.
+    The values of a partition are texts, or None for NULL. `deletes` maps the path of each file with deleted rows to a
+    version of the deletes, or to "" if only Spark's reader can find the deleted rows. Spark's reader skips deleted
+    rows, but an index still has them, so a count by an index must subtract them. With `of_log`, the files are listed by
+    the table's log, and are never written again.
     """
 
     partitions: tuple[Partition, ...]
@@ -157,10 +157,10 @@ def deleted_rows(
 ) -> dict[str, DeletedRows]:
     """Return the deleted rows of listed files, by path.
 
-    `listing` has the files. `versions` maps the path of each file with deleted rows to the version of its deletes (see
-    `ScanListing.deletes`). `ask` takes the positions of files in `listing.files` as a JSON array, and returns the text
-    described in `DeletedRows.text` of Java. A file is missing from the result if Spark cannot list its deleted rows, or
-    if the deleted rows would take too much memory.
+    `versions` maps the path of each file with deleted rows to the version of its deletes (see `ScanListing.deletes`).
+    All these files are in `listing`. `ask` takes the positions of files in `listing.files` as a JSON array, and returns
+    the text described in `DeletedRows.text` of Java. A file is missing from the result if Spark cannot read its
+    deletes, or if the deleted rows of the requested files would take too much memory.
     """
     deleted = {path: rows for path, version in versions.items() if (rows := _deleted.get((path, version))) is not None}
     missing = [path for path in versions if path not in deleted]

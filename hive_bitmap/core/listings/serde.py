@@ -40,7 +40,7 @@ DOUBTFUL_SETTINGS = re.compile(  # session settings that may change which files 
 def require_known(table: Table, format: FileFormat) -> None:
     """Raise Unsupported if Hive and Spark may read this table differently.
 
-    `format` is the format of the table, which must have a layout (`formats.LAYOUTS`).
+    `format` is the file format of the table. It must have a layout (`formats.LAYOUTS`).
     """
     if table.serde not in format.serdes:
         names = ", ".join(format.serdes)
@@ -79,9 +79,11 @@ def require_same_properties(table: Table, partitions: Iterable[Partition]) -> No
 
 
 def why_unsupported(settings: Mapping[str, str]) -> str | None:
-    """Return a clause with a setting that may change what is read.
+    """Return which session setting may change what Spark reads.
 
-    The setting may change the files that are listed, or their values. Return None if there is no such setting.
+    `settings` maps names of settings to their values. A setting counts if its name matches DOUBTFUL_SETTINGS and its
+    value is not "false": it may change which files are listed, or which values are read. The result is a clause such as
+    "io.compression.codecs is x", for the first of these settings by name; None if there is none.
     """
     for name, value in sorted(settings.items()):
         if DOUBTFUL_SETTINGS.fullmatch(name.removeprefix(OF_HADOOP)) and value.lower() != "false":
@@ -92,8 +94,8 @@ def why_unsupported(settings: Mapping[str, str]) -> str | None:
 def files(folder: str, listing: Listing | None) -> list[FileStatus]:
     """Return the visible, nonempty files of a listed folder, sorted by path.
 
-    Raises Unsupported for a missing folder (`listing` is None), and for a folder with subfolders, at which some readers
-    fail and which other readers read, too.
+    Raises Unsupported if the folder is missing (`listing` is None), or if it has a visible subfolder. Some readers fail
+    at a subfolder, and other readers read the files in it, too.
     """
     if listing is None:
         raise Unsupported(f"partition folder {folder} is missing; Spark cannot read this table either")

@@ -40,10 +40,10 @@ class Unserved:
 class IndexChoice:
     """The index of each column, and whether each index is used.
 
-    `by_column` has the chosen indexes by lower-case column name. Any index can give the number of all rows; the index
-    that is chosen for this has the key ANY_KEY in `by_column`. `unserved` says why no index can serve the request; it
-    is None if an index serves the request. `aggregates` are those that the request needs, as the chosen index holds
-    them.
+    `by_column` has the chosen indexes by lower-case column name. The key ANY_KEY stands for no column: its index
+    provides the number of all rows, which any index can do, or holds the aggregates. `unserved` says why no index can
+    serve the request; it is None if an index serves the request. `aggregates` are the aggregates of the chosen index
+    that the request needs.
     """
 
     by_column: Mapping[str, Definition]
@@ -61,7 +61,8 @@ class IndexChoice:
     def noting(self, unusable_keys: Mapping[str, str]) -> IndexChoice:
         """Return the choice with reasons why keys of its indexes are unusable.
 
-        `unusable_keys` maps the name of an index to the reason.
+        `unusable_keys` maps the name of an index to the reason. The reason replaces the earlier reason of an index that
+        is not used. If no index serves the request, all the reasons are added to `unserved`.
         """
         uses = [use if use.used else replace(use, reason=unusable_keys.get(use.name, use.reason)) for use in self.uses]
         reasons = "; ".join(dict.fromkeys(unusable_keys.values()))
@@ -80,10 +81,10 @@ def choose(
     """Choose the indexes for a predicate and grouping keys.
 
     `indexes` pairs each definition with the reason why the index cannot be used; "" for a usable index. `keys` are the
-    grouping columns of a count, in lower case. `count` says whether the query is a count; only a count may use an index
-    for the number of all rows. An AGGREGATE index is not chosen for grouping keys; `choose_cube` does this.
-    `has_condition` says whether the query has a condition. The predicate does not show this: if no index can test the
-    condition, the predicate is TRUE, as without a condition.
+    grouping columns of a count, in lower case. Only a BITMAP index is chosen for a grouping column that the predicate
+    does not test; `choose_cube` chooses an AGGREGATE index. `count` says whether the query is a count; only a count may
+    use an index for the number of all rows. `has_condition` says whether the query has a condition. The predicate does
+    not show this: if no index can test the condition, the predicate is TRUE, as without a condition.
     """
     usable = [definition for definition, why_not in indexes if not why_not]
     by_column = choose_indexes(usable, predicate, keys)
@@ -103,15 +104,17 @@ def choose_for_sums(
 ) -> IndexChoice:
     """Choose the index whose partial aggregates answer a query.
 
-    The index must have all keys and all aggregates. `partitioned_by` are the partition columns in lower case, which the
-    index need not have. An index that also has all columns that the predicate tests is preferred, then an index with
-    fewer columns, and then an AGGREGATE index, which has fewer rows. If no index has all tested columns, a BITMAP index
-    with the keys and aggregates is chosen, and other BITMAP indexes for the tested columns that it lacks.
+    The index must have all grouping columns, and all aggregates that `measures` need. `partitioned_by` are the
+    partition columns in lower case, which the index need not have. Indexes that also have all tested columns are
+    preferred. Among these, the index with the fewest columns is chosen. If several indexes have as few columns, an
+    AGGREGATE index is preferred, because it has fewer rows. If no index has all tested columns, and there are measures,
+    a BITMAP index with the grouping columns and aggregates is chosen. Other BITMAP indexes are then chosen for the
+    tested columns that this index lacks.
 
     In `by_column`, the index with the aggregates also has the key ANY_KEY, because the query may name none of its
     columns. `columns` are the data columns of the table; no index is chosen if a measure needs any other column.
     `indexes` pairs each definition with the reason why the index cannot be used; "" for a usable index. `keys` are the
-    grouping columns in lower case.
+    grouping columns in lower case. If no index is chosen, `by_column` is empty, and `unserved` has the reason.
     """
     tested = {column.lower() for column in columns_of(predicate)}
     needed, keyed = {*keys, *tested} - set(partitioned_by), set(keys) - set(partitioned_by)

@@ -121,9 +121,10 @@ class Plan:
 
     @property
     def without_figures(self) -> Plan:
-        """The plan without figures, for users who must not learn numbers of rows.
+        """The plan without figures.
 
-        Only the strategy, the reason and the indexes remain.
+        It is for users who must not learn numbers of rows. Only the table, the predicate, the strategy, the indexes and
+        the reason remain. A reason that may contain figures is replaced by a general reason.
         """
         reason = self.reason if self.code not in (None, Reason.NOT_SELECTIVE, Reason.LIMIT) else _REASON_WITHOUT_FIGURES
         return Plan(
@@ -137,9 +138,10 @@ class Plan:
 
     @property
     def rows_scanned(self) -> int | None:
-        """The number of rows that Spark's complete scan returns; None if unknown.
+        """The number of rows that a complete scan by Spark returns.
 
-        Spark may stop the scan early.
+        Spark may stop the scan early. The number is None if it is unknown, and for strategies other than `full scan`,
+        `files` and `blocks`.
         """
         if self.strategy is Strategy.FULL_SCAN:
             return self.rows_total
@@ -161,7 +163,8 @@ class Plan:
     def kept_files(self) -> Flags:
         """Whether each file is read, either whole or for its selected rows.
 
-        With the strategy `index only`, files are not read for selected rows, so the result is `scanned_files`.
+        With the strategy `index only`, the result is `scanned_files`. It leaves out the looked-up files that Spark
+        reads because the index does not select exactly their matching rows.
         """
         flags = self.scanned_files
         if self.strategy != Strategy.INDEX_ONLY:
@@ -170,10 +173,10 @@ class Plan:
 
     @property
     def kept_blocks(self) -> int | None:
-        """The number of blocks to read, which are the blocks with a selected row.
+        """The number of blocks to read.
 
-        Each file that is read whole counts as one block; if the index holds the answer, only these files are counted.
-        The number is None if no index was looked up.
+        These are the blocks with a selected row. A file that is read whole counts as one block. With the strategy
+        `index only`, only the files that are read whole are counted. The number is None if no index was looked up.
         """
         return int(self.scanned_files.sum()) if self.strategy == Strategy.INDEX_ONLY else self.blocks_selected
 
@@ -193,9 +196,10 @@ def _integers(column: pa.ChunkedArray) -> Longs:
 
 
 def _of(part: int | None, whole: int | None, what: str) -> str:
-    """Return a text such as `3 of 10 blocks`; `some` is an unknown number.
+    """Return a text such as `3 of 10 blocks`.
 
-    `part` and `whole` are the numbers, and `what` is the plural noun.
+    `part` and `whole` are the numbers; None is an unknown number, for which the text has the word "some". `what` is the
+    plural noun.
     """
     texts = ["some" if number is None else f"{number:,}" for number in (part, whole)]
     return f"{texts[0]} of {texts[1]} {what}"

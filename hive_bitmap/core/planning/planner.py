@@ -55,10 +55,10 @@ class PlanInputs:
     no condition. `count` says that the query needs only the number of rows; `sums` says that it also needs sums of
     partial aggregates.
 
-    The keys of `unreadable` are paths of files that only Spark can read, its values the reasons; these files must be
-    read whole. The path "" stands for all files that must be read whole. `share` is the share of the files' bytes that
-    the columns take. `width` is the number of all data columns, `store` the speed of the files' store. The looked-up
-    files may be a sample: `scale` is the bytes of the table divided by the bytes of the looked-up files.
+    `unreadable` maps paths of files to the reasons why only Spark can read these files; the path "" stands for all
+    files. `share` is the share of the files' bytes that the columns take. `width` is the number of all data columns,
+    `store` the speed of the files' store. The looked-up files may be a sample: `scale` is the bytes of the table
+    divided by the bytes of the looked-up files.
     """
 
     table: str
@@ -105,7 +105,7 @@ def full_scan(
 def make_plan(inputs: PlanInputs, uses: tuple[IndexUse, ...], work: LookupResults) -> Plan:
     """Return the plan with the cheapest strategy.
 
-    `uses` says for each index whether it is used, and why not. `work` has the results of the lookups.
+    `uses` says for each index whether it is used, and why. `work` has the results of the lookups.
     """
     files, blocks = _tables(work)
     selected, rows, lengths = (blocks[name].to_numpy() for name in ("selected", "rows", "length"))
@@ -219,9 +219,12 @@ def strategy_costs(
     index selects exactly the matching rows. With `is_sure`, the query only asks whether there is a matching row, and
     the index certainly has one; then no file needs to be read. `engine_only` says why only Spark can read the files; it
     is None if our tasks can read the files, too. With `in_driver`, this process reads the selected rows, instead of
-    tasks. If the query needs sums, `left` has the bytes and the number of the files that Spark aggregates. Then the
-    price of the full scan is the price of scanning the files that have selected rows, because Spark may skip all other
-    files, too.
+    tasks.
+
+    If the query needs sums, `left` has the bytes and the number of the files that Spark aggregates. Unless the whole
+    answer comes from the index, the price of the full scan is then at most the price of scanning only the files that
+    may have matching rows, or of reading only the selected rows. The reason is that Spark, too, may skip all other
+    files.
     """
     prices, share, limit = inputs.prices, inputs.share, inputs.limit
     narrowed = read.until(limit, narrowed=True)
@@ -262,8 +265,8 @@ def strategy_costs(
 def _is_sure(inputs: PlanInputs, work: LookupResults) -> bool:
     """Return whether a count with a limit certainly finds a row.
 
-    The count does so if the index selects a row of a looked-up file, and exactly the matching rows of this file. The
-    result is false for a count without a limit, which needs all rows.
+    The result is true if there is a looked-up file with selected rows, all of which match. The result is false for a
+    count without a limit, which needs all rows.
     """
     if not inputs.count or inputs.limit is None:
         return False
@@ -284,8 +287,9 @@ def _prices_of_first(inputs: PlanInputs, read: Reads, first: Reads) -> Prices:
 def _stops_early(inputs: PlanInputs, read: Reads, costs: Mapping[Strategy, float]) -> bool:
     """Return whether to leave a query to Spark's scan, which ends early.
 
-    The result is true if Spark's own scan reaches the limit of rows before it has read everything, and no strategy is
-    clearly cheaper. `costs` has the price of each possible strategy.
+    The result is false if Spark's own scan reads everything before it reaches the limit of rows. Otherwise, the result
+    is true if the scan ends too soon for any index to speed it up, or if no strategy is clearly cheaper. `costs` has
+    the price of each possible strategy.
     """
     first = read.until(inputs.limit)
     if first.total >= read.total:

@@ -98,9 +98,9 @@ class Reads:
         )
 
     def times(self, factor: float) -> Reads:
-        """Return all figures except the width multiplied by `factor`.
+        """Return the reads with each figure multiplied by `factor`.
 
-        The factor may be a share of the blocks, or it may scale a sample to the whole table.
+        `width` is not multiplied. The factor may be a share of the blocks, or it may scale a sample to the whole table.
         """
         scaled = Reads(**{name: round(factor * figure) for name, figure in asdict(self).items()})
         return replace(scaled, width=self.width)
@@ -164,9 +164,10 @@ def _width(column: Column) -> int:
 
 
 def _file_bytes(sizes: npt.NDArray[np.int64], scanned: npt.NDArray[np.bool_], blocks: pa.Table) -> np.int64:
-    """Return the bytes of the files in `blocks`, and of files read whole.
+    """Return the bytes of the files that Spark reads.
 
-    `sizes` has the bytes of each file, and `scanned` flags the files that are read whole.
+    Spark reads the files of the selected `blocks`, and the files that must be read whole. `sizes` has the bytes of each
+    file, and `scanned` flags the files that must be read whole.
     """
     needed = scanned.copy()
     needed[blocks["file"].to_numpy()] = True
@@ -176,7 +177,8 @@ def _file_bytes(sizes: npt.NDArray[np.int64], scanned: npt.NDArray[np.bool_], bl
 def _split_bytes(sizes: npt.NDArray[np.int64], scanned: npt.NDArray[np.bool_], blocks: pa.Table) -> np.int64:
     """Estimate the bytes of the splits and files that Spark reads.
 
-    `sizes` has the bytes of each file, and `scanned` flags the files that are read whole.
+    Spark reads the splits of the selected `blocks`, and some whole files. `sizes` has the bytes of each file, and
+    `scanned` flags the files that are read whole.
     """
     places = np.stack([blocks["file"].to_numpy(), blocks["offset"].to_numpy() // SPLIT_BYTES])
     touched = np.bincount(np.unique(places, axis=1)[0], minlength=len(sizes))

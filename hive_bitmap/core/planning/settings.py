@@ -55,7 +55,7 @@ class Settings:
 def read(conf: Mapping[str, str]) -> Settings:
     """Read the settings of this package from the settings of a session.
 
-    Raises InvalidProperty for an invalid value.
+    Raises InvalidProperty for an invalid value. Only an invalid `planning_seconds` is replaced by its default instead.
 
     >>> read({"hive_bitmap.strategy": "full_scan", "spark.app.name": "x"}).strategy
     <Strategy.FULL_SCAN: 'full scan'>
@@ -76,9 +76,10 @@ def read(conf: Mapping[str, str]) -> Settings:
 def problems(conf: Mapping[str, str]) -> list[str]:
     """Return a sentence for each invalid setting.
 
-    `conf` maps the names of settings to their values. A setting is invalid if it has a wrong value, or if this package
-    has no setting of that name although the name begins with `hive_bitmap.`. Names may have the prefix `spark.`, as in
-    the configuration of an application.
+    `conf` maps the names of settings to their values. A setting is invalid if `read` raises an error for its value. A
+    setting is also invalid if its name begins with `hive_bitmap.` but is unknown; names that begin with
+    `hive_bitmap.stores.` are not checked. Names may have the prefix `spark.`, as in the configuration of an
+    application.
 
     >>> problems({"hive_bitmap.enbled": "false", "spark.hive_bitmap.strategy": "blocks"})
     ["hive_bitmap has no setting hive_bitmap.enbled; did you mean 'hive_bitmap.enabled'?"]

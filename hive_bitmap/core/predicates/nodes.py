@@ -143,7 +143,8 @@ _NEGATED_OP = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 def conjunction(children: Iterable[Predicate]) -> Predicate:
     """Return AND of the children, simplified.
 
-    Nested ANDs are flattened, constants and duplicates removed; a single child is returned unchanged.
+    Nested ANDs are flattened. TRUE, duplicates, and IS NOT NULL beside a stricter test of the column are removed. If a
+    child is FALSE or NULL, the result is FALSE or NULL. A single child is returned unchanged.
 
     >>> conjunction([Compare("a", "=", 1), Constant(True)])
     Compare(column='a', op='=', value=1)
@@ -161,7 +162,8 @@ def conjunction(children: Iterable[Predicate]) -> Predicate:
 def disjunction(children: Iterable[Predicate]) -> Predicate:
     """Return OR of the children, simplified.
 
-    Nested ORs are flattened, constants and duplicates removed, and the equalities of a column become one In.
+    Nested ORs are flattened, FALSE, NULL and duplicates are removed, and the equalities of a column become one In. The
+    result is TRUE if a child is TRUE, or if a column is tested for both NULL and NOT NULL.
 
     >>> disjunction([Compare("a", "=", 1), Compare("a", "=", 2)])
     In(column='a', values=(1, 2), negated=False)

@@ -33,8 +33,8 @@ _TOKEN = re.compile(
 class Token(NamedTuple):
     """A token of a predicate.
 
-    `kind` is word, name (in backquotes, or after a dot), number, string, raw (a string such as r'a' or x'0f'), symbol
-    or ambiguous. `start` is the offset of the token in the text.
+    `kind` is word, name (in backquotes, or after a dot), number, string, raw (a string such as r'a' or x'0f'), symbol,
+    ambiguous or end. `start` is the offset of the token in the text; -1 for the kind end.
     """
 
     kind: str
@@ -93,7 +93,10 @@ class Tokens:
         return token
 
     def error(self, reason: str) -> HiveBitmapError:
-        """Return an error with this reason, and line and column of the next token."""
+        """Return an error with this reason.
+
+        The error shows the line and the column of the next token.
+        """
         return InvalidPredicate.at(self.text, self.offset, reason)
 
 

@@ -19,7 +19,10 @@ class BaseTable:
 
 
 def index_bytes(base: BaseTable, samples: Sequence[Sample]) -> int:
-    """Estimate the bytes of all shards of an index and their cardinalities."""
+    """Estimate the bytes of an index.
+
+    These are the bytes of all its shards and of their files with cardinalities.
+    """
     costs = [sample.cost for sample in samples if sample.blocks]
     scale = _scale(base, samples)
     groups = base.shards + int(scale * sum(cost.groups for cost in costs))

@@ -1,7 +1,7 @@
-"""Choose sample blocks of a table, and measure the cost of indexing them.
+"""Choose sample blocks of a table, and measure their indexing cost.
 
-The cost is measured in Spark tasks. The blocks are sorted by the bytes of the key columns per row, which the footers
-show. The sorted blocks are divided into equal parts, and the block nearest to the mean of each part is chosen. So
+The cost is measured in Spark tasks. The footers show how many bytes the key columns of a block take per row. The blocks
+are sorted by this number and divided into equal parts, and the block nearest to the mean of each part is chosen. So
 blocks with adjacent equal keys and blocks with scattered keys are as frequent in the sample as in the table. The sample
 is the same each time.
 
@@ -83,12 +83,13 @@ def _blocks(rows: pa.Table) -> Longs:
 
 
 def _spread(member: Flags, blocks: int) -> tuple[Longs, Longs]:
-    """Simulate the blocks of the keys that occur in several sampled blocks.
+    """Place keys that recur in the sample into a simulated shard.
 
-    `member[key, sampled block]` says whether a sampled block holds a key. `blocks` is the number of blocks of the
-    simulated shard. Return the pairs of a key and a block that holds the key, as two arrays: the numbers of the keys,
-    and the numbers of the blocks of the shard. As in the sample, there are two kinds of blocks: blocks with nearly all
-    keys, and all other blocks. In each kind, a key is put into random blocks, with the same frequency as in the sample.
+    A recurring key occurs in several sampled blocks. `member[key, sampled block]` says whether a sampled block holds a
+    key. `blocks` is the number of blocks of the simulated shard. Return the pairs of a key and a block of the shard
+    that holds the key, as two arrays: the numbers of the keys, and the numbers of the blocks. As in the sample, there
+    are two kinds of blocks: blocks with nearly all keys, and all other blocks. In each kind, a key is put into random
+    blocks, with the same frequency as in the sample.
     """
     full = member.mean(0) > NEARLY_ALL if len(member) else np.zeros(member.shape[1], bool)
     like_full = full[np.arange(blocks) * len(full) // blocks]
@@ -103,13 +104,14 @@ def _spread(member: Flags, blocks: int) -> tuple[Longs, Longs]:
 
 
 def _scattered(block: Longs, twice: int, sampled: int, blocks: int) -> tuple[Longs, Longs, float]:
-    """Place the keys that occur in only one sampled block into blocks of the simulated shard.
+    """Place keys that do not recur into a simulated shard.
 
-    `block` has the number of the sampled block of each key, and `sampled` is the number of sampled blocks. `twice` is
-    the number of keys that occur in exactly two sampled blocks. `blocks` is the number of blocks of the simulated
-    shard. Return the pairs of a key and a block that holds the key, as two arrays (see `_spread`), and the estimated
-    number of keys of the shard that they represent. Each key is put into the block of the shard that corresponds
-    to its sampled block, so that keys of one sampled block stay together, and into random other blocks.
+    Each of these keys occurs in only one sampled block. `block` has the number of the sampled block of each key, and
+    `sampled` is the number of sampled blocks. `twice` is the number of keys that occur in exactly two sampled blocks.
+    `blocks` is the number of blocks of the simulated shard. Each key is put into the block of the shard that
+    corresponds to its sampled block, so that keys of one sampled block stay together, and into random other blocks.
+    Return the pairs of a key and a block of the shard that holds the key, as two arrays (see `_spread`). The third
+    result estimates how many such keys a real shard has.
     """
     once = len(block)
     pairs = once * blocks / sampled
@@ -124,7 +126,8 @@ def _scattered(block: Longs, twice: int, sampled: int, blocks: int) -> tuple[Lon
 def _table(keys: pa.Table, key: Longs, block: Longs, per_file: int) -> pa.Table:
     """Return an index row for each pair of key and block.
 
-    `key` has row numbers of `keys`; `per_file` is the number of blocks in a file.
+    `key` has the row number in `keys` of each pair's key, and `block` the number of its block. `per_file` is the number
+    of blocks in a file.
     """
     file, place = np.divmod(np.arange(int(block.max(initial=0)) + 1), per_file)
     path = pa.array([f"file:/warehouse/part-{number:032}.parquet" for number in range(int(file[-1]) + 1)])
@@ -156,10 +159,10 @@ class FooterItem:
 class SampleItem:
     """Work item of a task: sampled blocks to index into one shard.
 
-    `blocks` are pairs (path, position in the file). The key columns of the blocks take `size` bytes. A shard of a build
-    would have about `shard_blocks` blocks in `shard_files` files. `values` are texts of values that queries compare the
-    column with; the task also counts in how many rows and blocks these values occur. `values` is empty for an index of
-    several columns.
+    `blocks` are pairs (path, number of the block in the file). The key columns of the blocks take `size` bytes. A shard
+    of a build would have about `shard_blocks` blocks in `shard_files` files. `values` are texts of values that queries
+    compare the column with; the task also counts in how many rows and blocks these values occur. `values` is empty for
+    an index of several columns.
     """
 
     definition: Definition
@@ -248,10 +251,11 @@ def no_blocks(item: FooterItem) -> tuple[Longs, Longs]:
 
 
 def choose_blocks(rows: Longs, size: Longs, share: float) -> Longs:
-    """Choose a `share` of the blocks as a sample, but at least FEWEST_BLOCKS if there are as many.
+    """Choose blocks of a table as a sample.
 
-    `rows` has the number of rows of each block, which is never 0. `size` has the bytes of the key columns in each
-    block. Return the positions of the chosen blocks (int64), ascending.
+    The sample has a `share` of the blocks, but at least FEWEST_BLOCKS, or all blocks if there are fewer. `rows` has the
+    number of rows of each block, which is never 0. `size` has the bytes of the key columns in each block. Return the
+    positions of the chosen blocks (int64), ascending.
     """
     count = min(len(rows), max(FEWEST_BLOCKS, int(len(rows) * share)))
     density = size / rows

@@ -27,7 +27,7 @@ DOUBT = 1.5  # a table may have this many times the keys that a sample shows
 
 @dataclass(frozen=True, kw_only=True)
 class Queries:
-    """The facts besides the index on which the prices of queries depend.
+    """The facts, besides the index, that determine the prices of queries.
 
     `width` is the number of columns of the table; `answer_bytes` and `driver_read_bytes` are limits of the session.
     """
@@ -115,11 +115,12 @@ def _is_one_block_a_file(index: Candidate) -> bool:
 
 
 def _gains_little(index: Candidate, rare_rows: float, rare_blocks: float) -> bool:
-    """Return whether looking up a rare key is hardly faster than a scan.
+    """Return whether a lookup of a rare key gains little.
 
-    The planner's prices decide. `rare_rows` and `rare_blocks` are the shares of rows and blocks that have the key.
-    Return False for a very small table, which Spark reads faster than an index: a larger table with this layout may
-    gain.
+    The planner's prices show whether the lookup is hardly faster than a scan. `rare_rows` and `rare_blocks` are the
+    shares of rows and blocks that have the key. Return False if at most the share FEW_BLOCKS of the blocks has the key.
+    Return False also for a table so small that Spark's scan ends before a read through an index begins: a larger table
+    with this layout may gain.
     """
     if rare_blocks <= FEW_BLOCKS or Prices(index.queries.format, index.queries.cores).is_too_small(
         index.base_bytes, native=True

@@ -150,7 +150,7 @@ class Covered:
 
     @cached_property
     def rows(self) -> Longs:
-        """The number of base rows of each row of `files`."""
+        """The number of rows of each base file in `files`."""
         return sums(self.files["rows"])
 
     def valid(self, schemas: Collection[int] | None) -> Flags:
@@ -161,12 +161,12 @@ class Covered:
         return valid_rows(self.files, schemas)
 
     def candidates(self, listing: Listing, numbers: Longs) -> list[Longs]:
-        """Find the rows in `files` of each listed file.
+        """Find the rows of `files` for each listed file.
 
-        The rows have the path and the partition of the listed file. `numbers` has the position of each listed partition
-        in the `partitions` of this object, or -1 if no file of the partition is covered. The result is a list of
-        arrays. Each array has a row number of `files`, or -1, for each listed file. A file has several rows if several
-        segments cover it: the first array has the row of the oldest segment, the next array the row of the next
+        These rows have the path and the partition of the listed file. `numbers` has the position of each listed
+        partition in the `partitions` of this object, or -1 if no file of the partition is covered. The result is a list
+        of arrays. Each array has a row number of `files`, or -1, for each listed file. A file has several rows if
+        several segments cover it: the first array has the row of the oldest segment, the next array the row of the next
         segment, and so on.
         """
         codes = pc.index_in(listing.paths, value_set=self._encoded.dictionary).fill_null(-1).to_numpy()
@@ -204,10 +204,11 @@ class Covered:
         ]
 
     def moved_to(self, folders: Mapping[Values, str]) -> tuple[Covered, dict[str, str]]:
-        """Return the same files with paths in the current folders of their partitions.
+        """Return the files with paths in their partitions' current folders.
 
-        The second result has the former path of each moved file. Rows are left out if their partition is gone, if two
-        files would get the same path, or if a file would get two paths.
+        `folders` has the current folders of partitions. The second result maps the new path of each moved file to its
+        former path. If no path changes, this object is returned unchanged. Otherwise, rows are left out if `folders`
+        lacks their partition, if two files would get the same path, or if a file would get two paths.
         """
         paths: list[str] = self.files["path"].to_pylist()
         new_paths = self.paths_in(folders)

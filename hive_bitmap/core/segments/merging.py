@@ -96,9 +96,12 @@ def neighbours(shards: Sequence[int], fill: Sequence[float], paths: Sequence[fro
     """Group neighbouring shards that fit into one shard and share no path.
 
     `shards` has numbers of shards; neighbours follow each other in this order. `fill` and `paths` are indexed by these
-    numbers. `fill` is 1 for a full shard. `paths` has the files of the shard that may also be in other shards, because
-    partitions share a folder. A shard without a fitting neighbour is in no group. Each group except the last fills more
-    than half a shard, so that a merged shard is rarely merged again.
+    numbers. `fill` is 1 for a full shard. `paths` has the paths of the shard's files that may also be in other shards,
+    because partitions share a folder. A shard without a fitting neighbour is in no group.
+
+    A group ends if the next shard does not fit. If all shards are less than half full, such a group fills more than
+    half a shard, so that a merged shard is rarely merged again. A group also ends if the next shard has one of its
+    paths.
     """
     groups: list[list[int]] = [[]]
     filled, group_paths = 0.0, frozenset[str]()

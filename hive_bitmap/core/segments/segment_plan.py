@@ -93,7 +93,7 @@ class NewSegment:
     rewritten: tuple[tuple[str, ...], ...]
 
     def rows_of(self, shards: Collection[str]) -> pa.Table:
-        """Return the rows of `files` that are in these shards."""
+        """Return the rows of `files` whose shard is one of these shards."""
         return self.files.filter(pc.is_in(self.files["shard"], value_set=pa.array(shards, pa.string())))
 
     @property

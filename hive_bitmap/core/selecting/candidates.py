@@ -89,7 +89,7 @@ class Lookup:
         )
 
     def matches(self, listed: Sequence[FileStatus]) -> Flags:
-        """Return for each file whether it is unchanged by its listed status.
+        """Return for each file whether its listed status shows it unchanged.
 
         listed[i] is the status of file i of the unit. See `Fingerprint.matches`.
         """
@@ -158,10 +158,10 @@ class LookupResults:
 
 
 def look_up(lookup: Lookup, matching_keys: MatchingKeys) -> LookupResult:
-    """Count the matching rows in each block of a lookup's files.
+    """Count the rows that may match in each block of a lookup.
 
-    If other indexes test the predicate of a sum, the result is that of `count_whole_blocks`. `matching_keys` has the
-    keys for which the leaves that only Spark evaluates are TRUE.
+    If the index with the aggregates does not serve all tested columns (`is_tested_elsewhere`), the result is that of
+    `count_whole_blocks`. `matching_keys` has the keys for which the leaves that only Spark evaluates are TRUE.
     """
     counting = count_whole_blocks if is_tested_elsewhere(lookup) else count
     return counting(lookup.unit, lookup.predicate, matching_keys)
@@ -185,12 +185,14 @@ def choose_indexes(
 ) -> dict[str, Definition]:
     """Choose the index for each tested column and each grouping column.
 
-    Return the indexes by lower-case column name. A BITMAP index is preferred to indexes of other types, and an index
-    with fewer columns to an index with more columns. `keys` are lower-case names of grouping columns, which only a
-    BITMAP index serves. The first choice is an index with all grouping columns and all tested columns, which counts
-    without bitmaps; the second choice is an index with all grouping columns. Without tested and grouping columns, a
-    single index is returned under the name ANY_KEY. Any of the indexes can be returned, because each index records the
-    number of rows.
+    Return the indexes by lower-case column name; columns that no index serves are left out. A BITMAP index is preferred
+    to indexes of other types, and an index with fewer columns to an index with more columns. `keys` are lower-case
+    names of grouping columns, which only a BITMAP index serves unless they are also tested. If there are grouping
+    columns, the first choice is an index with all grouping columns and all tested columns, which counts without
+    bitmaps. The second choice is an index with all grouping columns.
+
+    If the predicate is TRUE and there are no grouping columns, a single index is returned under the name ANY_KEY. Any
+    of the indexes can be returned, because each index records the number of rows.
     """
     tested = {column.lower() for column in columns_of(predicate)}
     ordered = sorted(definitions, key=lambda d: (not d.has_bitmaps, len(d.columns), d.name))

@@ -70,7 +70,8 @@ def leave_out(results: LookupResults, bounds: Sequence[Bounds], first: FirstRows
     """Leave out the blocks that cannot hold any of the first rows.
 
     The returned results have no selected rows in these blocks. Return None if no block with selected rows can be left
-    out. `bounds` has, for each lookup, the bounds of the sort column in its blocks.
+    out, or if a looked-up file has deleted rows. `bounds` has, for each lookup, the bounds of the sort column in its
+    blocks.
     """
     if not results.lookups or any(any(lookup.deletes) for lookup in results.lookups):
         return None

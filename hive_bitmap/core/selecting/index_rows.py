@@ -51,8 +51,9 @@ def index_rows(
     """Yield the rows of an index, a row group at a time.
 
     The index is the part of `unit` that serves the first of `keys`. It must have all `keys` and all columns of the
-    predicate. `matching_keys` has the keys for which the leaves that only Spark evaluates are TRUE. `shards` are the
-    shards of the index to read (path and size in bytes); None stands for all shards.
+    predicate. Index rows of files outside the unit are left out. If the predicate tests a single column, row groups
+    without matching keys may be skipped. `matching_keys` has the keys for which the leaves that only Spark evaluates
+    are TRUE. `shards` are the shards of the index to read (path and size in bytes); None stands for all shards.
     """
     part = unit.parts[keys[0]]
     blocks = BlockNumbers(unit, unit.covered(part))

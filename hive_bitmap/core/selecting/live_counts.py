@@ -1,8 +1,8 @@
 """Exclude deleted rows from counts.
 
-A table has deleted rows that its files and indexes still have. The numbers of the deleted rows are read after the
-lookup, and only for files with selected rows. If the numbers cannot be read, or if an AGGREGATE index counts, the file
-is read whole.
+Files and indexes may still have rows that are deleted in their table. The numbers of the deleted rows are read after
+the lookup, and only for files with selected rows. If the numbers cannot be read, or if an AGGREGATE index counts, the
+file is read whole.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def without_deleted(
 ) -> LookupResults:
     """Exclude deleted rows from all counts in the results of lookups.
 
-    `read` takes the version of each file's deletes (`FileStatus.deletes`) by path, and returns the deleted rows by
-    path. Files that the result of `read` lacks are read whole. `evaluate` repeats the lookups of files with deleted
-    rows.
+    `read` takes a map from the paths of files to the versions of their deletes (`FileStatus.deletes`), and returns the
+    deleted rows by path. A file is read whole if the result of `read` lacks it or has positions outside the file.
+    `evaluate` repeats the lookups of files with deleted rows.
     """
     affected = [_may_count_deleted(lookup, result) for lookup, result in results.pairs()]
     deletes = {

@@ -67,7 +67,7 @@ class IndexPart:
 
 @dataclass(frozen=True)
 class DeletedRows:
-    """Rows of a file that its table has deleted.
+    """The rows of a file that are deleted in the file's table.
 
     `rows` are the positions of the deleted rows in the file, ascending. `id` identifies this state of the file's
     deletes.
@@ -81,9 +81,9 @@ class DeletedRows:
 class LookupUnit:
     """Base files that are looked up together, and their blocks.
 
-    Blocks are in the order of their files; arrays have an item for each block. `deleted` has the rows of files that the
-    table has deleted and the index still has; it is empty unless rows are counted. If an AGGREGATE index counts, each
-    file is one block.
+    Blocks are in the order of their files; arrays have an item for each block. `deleted` has the rows that are deleted
+    in the table but are still in the files and in the index; it is empty unless rows are counted. If an AGGREGATE index
+    counts, each file is one block.
     """
 
     paths: tuple[str, ...]

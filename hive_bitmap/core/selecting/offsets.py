@@ -1,9 +1,9 @@
-"""Write the result file of a compact index, which Hive 0.7 to 2.3 reads.
+"""Write the result file of a compact index of Hive.
 
-The file has a line for each base file, with the offsets of the blocks to read: `path \\x01 offset (\\x02 offset)* \\n`.
-Offsets are decimal, and readers reject an empty list. Hive reads a split if one of the offsets lies in the split. So
-the offset of a block is the byte by which a reader assigns the block to a split: the start of an ORC stripe, or the
-first data page of a Parquet row group. Hive's reader is
+Hive 0.7 to 2.3 reads result files. A result file has the line `path \\x01 offset (\\x02 offset)* \\n` for each base
+file to read. The line has the offsets of the blocks to read; they are decimal, and readers reject an empty list. Hive
+reads a split if one of the offsets lies in the split. So the offset of a block is the byte by which a reader assigns
+the block to a split: the start of an ORC stripe, or the first data page of a Parquet row group. The reader is
 https://github.com/apache/hive/blob/rel/release-2.3.9/ql/src/java/org/apache/hadoop/hive/ql/index/HiveIndexResult.java.
 
 The reader looks up a base file by the text of its path. If a base file is not in the result file, the reader silently
@@ -30,7 +30,8 @@ _REMOVED = re.compile(r"/\.\.?(?:/|$)")  # `.` and `..`, which Hadoop resolves
 def selected_offsets(files: pa.Table, blocks: pa.Table, whole: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
     """Return the offsets of the blocks with selected rows, by file path.
 
-    `files` and `blocks` belong to a plan. `whole` has all offsets of the files that are read whole.
+    `files` and `blocks` are the tables of these names in a plan. `whole` has all offsets of the files that are read
+    whole, by file path.
     """
     paths = files["path"].to_pylist()
     offsets: dict[str, list[int]] = {}
@@ -45,9 +46,9 @@ def selected_offsets(files: pa.Table, blocks: pa.Table, whole: Mapping[str, Sequ
 def covering_offsets(files: pa.Table, blocks: pa.Table, format: str, split: int | None) -> dict[str, list[int]]:
     """Return offsets that cover the selected blocks, by file path.
 
-    `files` and `blocks` belong to a plan, and `format` is the name of the files' format. Each split that overlaps a
-    selected block contains one of the offsets. The function is for formats whose blocks consist of smaller units, such
-    as lines or parts between sync marks, of which the index does not record the positions.
+    `files` and `blocks` are the tables of these names in a plan, and `format` is the name of the files' format. Each
+    split that overlaps a selected block contains one of the offsets. The function is for formats whose blocks consist
+    of smaller units, such as lines or parts between sync marks. The index does not record the positions of these units.
 
     A reader assigns a unit to the split that contains the first byte of the unit, or to the split that ends at this
     byte. Each split of a file except the last has at least `split` bytes. So a split that overlaps a block contains the
@@ -74,9 +75,9 @@ def covering_offsets(files: pa.Table, blocks: pa.Table, format: str, split: int 
 def result_file(offsets: Mapping[str, Iterable[int]], *, utf8: bool = False) -> bytes:
     """Return the bytes of a result file.
 
-    `offsets` has the offsets of the blocks to read, by file path. Hive decodes the paths with the default charset of
-    its JVM. `utf8` states that this charset is UTF-8. Raises Unsupported for a path that Hive would misread, and
-    without `utf8` for a path that is not ASCII.
+    `offsets` has the offsets of the blocks to read, by file path. A file without offsets gets no line. Hive decodes the
+    paths with the default charset of its JVM. `utf8` states that this charset is UTF-8. Raises Unsupported for a path
+    that Hive would misread, and without `utf8` for a path that is not ASCII.
 
     >>> result_file({"file:/w/t/a b": [4, 128]})
     b'file:/w/t/a b\\x014\\x02128\\n'

@@ -1,8 +1,8 @@
 """Select the rows of each block that may match a predicate.
 
 The predicate is evaluated over shards. The same functions run in the driver and in tasks. A unit is a set of base files
-that are looked up together. If an index does not cover a file, or one of its shards is damaged, all rows of the file
-may match. Deleted rows of the unit are never selected.
+that are looked up together. An index rules out rows only in the files that it covers. An index with a damaged shard
+rules out no further rows once the damage is noticed. Deleted rows of the unit are never selected.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ def select(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) 
 
     The selection has all rows for which the predicate is TRUE, and possibly other rows. `matching_keys` has the keys
     for which the leaves that only Spark evaluates are TRUE; a leaf without keys in `matching_keys` may match any row.
-    If an index is damaged, all rows of its files are selected, and the error is not raised but recorded in `damaged`.
+    If an index is damaged, the leaves over its column may match any row of its files. The error is then not raised but
+    recorded in `damaged`.
     """
     evaluation = _Evaluation.of(unit, predicate, matching_keys)
     return evaluation.selection(evaluation.live(evaluation.rows_of(predicate, unit.rows > 0)))
@@ -185,7 +186,10 @@ def is_understood(predicate: Predicate, columns: Mapping[str, object], matching_
 
 
 def exact_files(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> Flags:
-    """Return for each file whether every selected row matches, unless an index is damaged."""
+    """Return for each file whether every selected row matches.
+
+    The result assumes that no index is damaged.
+    """
     exact = np.full(len(unit.paths), is_understood(predicate, unit.parts, matching_keys))
     for column in columns_of(predicate):
         part = unit.parts.get(column.lower())
@@ -224,7 +228,7 @@ class _Evaluation:
 
     @classmethod
     def of(cls, unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> _Evaluation:
-        """Begin to evaluate a predicate, of which the exact files are known."""
+        """Create the evaluation of a predicate, with the predicate's `exact_files`."""
         return cls(unit=unit, matching_keys=matching_keys, exact=exact_files(unit, predicate, matching_keys))
 
     def __post_init__(self) -> None:
@@ -288,7 +292,9 @@ class _Evaluation:
     def matching_counts(self, column: str, node: Predicate) -> Longs:
         """Count the rows of each block that match a predicate over one column.
 
-        If the index is damaged or does not cover the file of a block, the count is the number of all rows of the block.
+        `node` is the predicate. If the index has no counts (COMPACT), all rows of each block with a matching key are
+        counted. All rows of a block are also counted if no index has the column, if the index is damaged, or if the
+        index does not cover the block's file.
         """
         part = self.unit.parts.get(column)
         if part is None:
@@ -370,8 +376,8 @@ class _Evaluation:
 
         `node` is the predicate, over the column `column`. None stands for all rows, in the result and in `within`. All
         rows of files that the index does not cover are included. Rows outside `within` may be missing. If more than
-        half of the rows match, the bitmaps of the other keys are decoded, and the result is complemented. The
-        complement is right because every row has exactly one key.
+        half of the rows in partly matching blocks match, the bitmaps of the other keys are decoded, and their rows are
+        subtracted from all rows of these blocks. The subtraction is right because every row has exactly one key.
         """
         if column not in self.unit.parts:
             return None

@@ -67,8 +67,9 @@ def splits(number: int, size: int, most: int) -> list[Split]:
 def pieces_in_order(results: LookupResults, format: str, most: int) -> list[Piece | WholePiece] | None:
     """Return all looked-up blocks and all whole files, in Spark's reading order.
 
-    `format` is the format of the files. `most` is the size of the largest splits in bytes; 0 if any order will do.
-    Return None if the blocks of a file cannot be assigned to splits.
+    `format` is the format of the files. `most` is the size of the largest splits in bytes. If `most` is 0, each file is
+    a single split, and the order is that of `results`. Return None if the blocks of a file cannot be assigned to
+    splits.
     """
     numbers = _numbers(results) if most else {}
     pieces: list[Piece | WholePiece] = []

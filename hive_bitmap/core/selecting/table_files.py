@@ -111,7 +111,8 @@ class FileRecords:
     def state(self, number: int, file: FileStatus) -> tuple[Freshness, str] | None:
         """Return the state of a file that is not fresh, and the reason.
 
-        `number` is the position of the file in the records. Return None if the index lacks the file.
+        `number` is the position of the file in the records, and `file` is its listed status. Return None if the index
+        lacks the file.
         """
         row = int(self.row[number])
         if row < 0:

@@ -1,9 +1,9 @@
 """Read and write files and folders in any store, by their Hadoop paths.
 
-This module is the only entry point of the package. Each kind of store is a module: `local`, `clouds` (S3, Google,
-Azure), `hdfs`, `libhdfs`. Functions raise FileNotFoundError for a missing file or folder, and StoreError for a store
-that cannot be reached or still fails after the configured number of attempts; queries then fall back to plain Spark.
-Other errors of the local file system are OSErrors.
+Other packages read and write files only through this module. Each kind of store has a module: `local`, `clouds` (S3,
+Google, Azure), `hdfs`, `libhdfs`. Functions raise FileNotFoundError for a missing file or folder, and StoreError for a
+store that cannot be reached or still fails after the configured number of attempts; queries then fall back to plain
+Spark. Other errors of the local file system are OSErrors.
 
 * Settings: The path determines the store. Stores need the Hadoop configuration of the session. The configuration is
   read when the first remote path is used (`options`, `metastore/session_settings`), and again when it is ten seconds
@@ -138,7 +138,7 @@ def listings(folders: Sequence[str]) -> list[Listing | None]:
     """Return the listing of each folder; None for a folder that does not exist.
 
     Many folders of an object store are listed together if all of them are below one folder. Raises NotADirectoryError
-    if one of `folders` is a file.
+    if one of `folders` is a file. An object store cannot report this: there, the result for the file is None.
     """
     listed: dict[str, Listing | None] = {}
     if len(folders) >= MANY_FOLDERS and (root := _common_folder(folders)):
@@ -192,7 +192,8 @@ def statuses(paths: Sequence[str]) -> list[FileStatus | None]:
 def open_input(path: str) -> pa.NativeFile:
     """Open a file for random reading.
 
-    Raises FileNotFoundError; FileChanged if the file is `pinned` and has changed.
+    Raises FileNotFoundError. In stores with entity tags (`has_tags`), raises FileChanged if the file is `pinned` and
+    has changed; other stores do not check this.
     """
     return _store(path).open_input(path, _pinned.get().get(path))
 
@@ -210,7 +211,7 @@ def has_tags(path: str) -> bool:
 def pinned(status: FileStatus) -> Iterator[None]:
     """Inside the `with` block, let `open_input` open only one version of a file.
 
-    `status` is the status of the file in this version.
+    `status` is the status of the file in this version. Only stores with entity tags (`has_tags`) check the version.
     """
     token = _pinned.set({**_pinned.get(), status.path: status})
     try:
@@ -353,8 +354,9 @@ def access_of(files: Sequence[str], folder: str) -> Access | None:
     """Return the access for a new file that is made from `files`.
 
     The new file will be in `folder`. Only users who may read all of `files` may read the new file. Files that no longer
-    exist or are in another store are ignored. If no file remains, the result follows from the access of the folder.
-    Returns None if the store of the folder has no permissions.
+    exist or are in another store are ignored. If no file remains, the result is the access of the folder, converted by
+    `Access.of_file`. Returns None if the store of the folder has no permissions, or if neither a file nor the folder
+    exists.
     """
     near = (path for path in files if _is_same_store(path, folder))
     accesses = [access for access in map(permissions_of, near) if access is not None]

@@ -269,8 +269,9 @@ def _is_address(endpoint: str) -> bool:
 def open_google(options: Options, bucket: str) -> Objects:
     """Open a bucket of Google Cloud Storage.
 
-    The credentials come from the configured key file (`google.cloud.auth.service.account.json.keyfile`) or, without a
-    key file, from Google's default chain. Raises StoreError.
+    The credentials come from the configured key file or, without a key file, from Google's default chain. The setting
+    `fs.gs.auth.service.account.json.keyfile` names the key file; if it is missing,
+    `google.cloud.auth.service.account.json.keyfile` does. Raises StoreError.
     """
     require_obstore("gs")
     from obstore.store import GCSStore

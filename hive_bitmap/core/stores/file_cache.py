@@ -6,9 +6,9 @@ adjacent parts of a large shard. Blocks are cached in memory, and on disk if a f
 
 The cache on disk survives the process, and the processes of one user may share it. Entries are in a subfolder that only
 this user can write. If another user owns or can write the subfolder, the cache is not used. An entry is a file; its
-name is the hash of its key. The file gets this name when it is complete, and begins with its length and a checksum of
-key and content. If length or checksum are wrong, the entry is removed and read from the store again. Other files are
-never touched.
+name is the hash of its key. The file gets this name when it is complete. It begins with the length of the content, and
+a checksum of key and content. If length or checksum are wrong, the entry is removed, and the content is read from the
+store again. Other files are never touched.
 """
 
 from __future__ import annotations
@@ -66,7 +66,11 @@ def get(options: Options, key: str) -> bytes | None:
 
 
 def put(options: Options, key: str, content: bytes) -> None:
-    """Add an entry on disk, and shrink the cache to `cache_size`."""
+    """Add an entry to the cache on disk.
+
+    From time to time, the cache is then shrunk to `cache_size`. Nothing is added if no cache folder is set, or if the
+    content is larger than a quarter of `cache_size`. If the cache folder cannot be used, a warning is logged once.
+    """
     bound = options.number("cache_size") << 20
     if not options.cache_folder or len(content) > bound // 4:
         return
@@ -86,7 +90,11 @@ def folder_in(cache_folder: str) -> str:
 
 
 def shrink(options: Options, bound: int) -> None:
-    """Remove the least recently used entries, down to `bound` bytes."""
+    """Shrink the cache on disk to at most `bound` bytes.
+
+    If all entries together have more than `bound` bytes, the least recently used entries are removed until at most the
+    share SHRUNK_SHARE of `bound` is left.
+    """
     with _entries(options.cache_folder) as folder:
         _shrink(folder, bound)
 
@@ -177,10 +185,10 @@ def _name(key: str) -> str:
 
 
 def _is_check_due(folder: str, size: int, bound: int) -> bool:
-    """Return whether to check the size of the folder before adding an entry.
+    """Return whether the size of the folder is to be checked.
 
-    `size` is the size of the entry in bytes. The size of the folder is checked for the first entry that this process
-    adds, and again whenever a tenth of `bound` has been written.
+    `size` is the size in bytes of an entry that has just been added. The size of the folder is checked for the first
+    entry that this process adds, and again whenever a tenth of `bound` has been written.
     """
     with _lock:
         written = _written.get(folder)

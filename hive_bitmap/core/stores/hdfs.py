@@ -132,9 +132,9 @@ class Hdfs:
         return _Writer(self, path, sink)
 
     def make_folder(self, path: str) -> None:
-        """Make a folder with the mode of its parent.
+        """Make a folder with the mode of its nearest existing parent.
 
-        So folders in a private folder are private.
+        So folders in a private folder are private. If the parent is sticky, only the owner may write in the new folder.
         """
         self._make(path, self._mode(parent(path)))
 
@@ -208,7 +208,7 @@ class Hdfs:
         """Return the access control list of a file or folder.
 
         The result is the client's object, which also has the group and the mode. Return None if the cluster has no
-        access control lists.
+        access control lists, or if the request fails with a StoreError.
         """
         if not self._has_acls:
             return None

@@ -40,7 +40,11 @@ def open_cluster(options: Options, scheme: str, authority: str) -> LibHdfs:
 
 
 class LibHdfs:
-    """An HDFS cluster, accessed through `pyarrow.fs.HadoopFileSystem`."""
+    """An HDFS cluster, accessed through `pyarrow.fs.HadoopFileSystem`.
+
+    pyarrow can neither read nor set permissions, so `private` files and folders with an `access` get no special
+    permissions.
+    """
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -130,9 +134,9 @@ class LibHdfs:
 
 @contextmanager
 def _request(kind: str, path: str) -> Iterator[None]:
-    """Count a request, and raise StoreError for OSErrors in the `with` block.
+    """Count a request, and convert OSErrors of the `with` block to StoreError.
 
-    `kind` is the kind of the request.
+    `kind` is the kind of the request. FileNotFoundError and NotADirectoryError are not converted.
     """
     requests.count(kind)
     try:

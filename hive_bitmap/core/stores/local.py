@@ -166,9 +166,9 @@ class Local:
 def _created(path: str) -> int:
     """Create a file that only this user may read.
 
-    Return the file descriptor, for writing. A file that exists is replaced. Other users may be able to write in the
-    folder, and put links into it. So neither the file nor its folder may be a link, and later steps use the opened
-    folder, not its name.
+    Return the file descriptor, for writing. A file or link that exists is replaced. Raises OSError if the folder is a
+    link. Other users may be able to write in the folder, and to replace it or its files by links. So the file is
+    created in the opened folder, not under the folder's name.
     """
     folder = os.open(local_path(parent(path)), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -226,7 +226,8 @@ def _mode_below(above: str) -> int:
 def _opened_below(root: str, folder: str) -> Iterator[int]:
     """Open a folder below `root` without following links below `root`.
 
-    The names of the path are opened one after another. Raises OSError if a name is a link.
+    Yields the file descriptor of the folder. The names of the path are opened one after another. Raises OSError if a
+    name is a link.
     """
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     opened = os.open(local_path(root), flags)
@@ -260,9 +261,9 @@ def _status(path: str, info: os.stat_result) -> FileStatus:
 
 
 def _is(kind: Callable[[], bool]) -> bool:
-    """Return the result of `kind`, `is_dir` or `is_file` of a `DirEntry`.
+    """Call `is_dir` or `is_file` of a `DirEntry`.
 
-    Return False for a circular link.
+    `kind` is the bound method to call. Return False for a circular link.
     """
     try:
         return kind()

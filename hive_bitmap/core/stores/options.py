@@ -99,9 +99,9 @@ class Options:
         return value
 
     def with_prefixes(self, *prefixes: str) -> dict[str, str]:
-        """Return the settings whose names begin with one of `prefixes`, with their values.
+        """Return the settings whose names begin with one of `prefixes`.
 
-        PREFIX is removed from the names of session settings before they are compared.
+        The result has the values by name. Names of session settings are compared and returned without PREFIX.
         """
         names = {name.removeprefix(PREFIX) for name, _ in self.items}
         return {name: self.get(name) for name in sorted(names) if name.startswith(prefixes)}
@@ -119,9 +119,9 @@ class Options:
 
 
 def memory_bytes(settings: Mapping[str, str]) -> int:
-    """Return the most bytes of all caches, from the settings of a session.
+    """Return the memory limit of all caches together, in bytes.
 
-    Raises InvalidProperty.
+    `settings` are the settings of a session. Raises InvalidProperty if the limit is not a positive integer.
     """
     name = f"{PREFIX}memory"
     return Options.of({name: settings[name]} if name in settings else {}).number("memory") << 20

@@ -17,7 +17,8 @@ Read = Callable[[int, int], bytes]
 class Ranged(io.RawIOBase):
     """A raw file of `size` bytes, read by range requests.
 
-    `read(start, size)` makes a request. `tail` is the end of the file, which has been read already.
+    `read(start, size)` makes a request. `tail` is the end of the file, which has been read already. A request reads at
+    least `ahead` bytes, or all bytes up to the tail.
     """
 
     def __init__(self, size: int, read: Read, tail: bytes = b"", ahead: int = AHEAD) -> None:

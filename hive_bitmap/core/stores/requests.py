@@ -134,7 +134,7 @@ def summary(error: BaseException) -> str:
     """Return a store's error as one line.
 
     The line has the code and the message of the error. If the error has no code, the result is the first line of the
-    error.
+    error, with the HTTP status if there is one. Secrets are masked, and a long line is cut off.
 
     >>> summary(ValueError("403 Forbidden: <Error><Code>AccessDenied</Code><Message>No.</Message></Error> trace"))
     'AccessDenied: No.'

@@ -1,6 +1,7 @@
 """Measure the latency and bandwidth of each store.
 
-Requests that have another purpose are measured; no requests are made for a measurement.
+Requests that have another purpose are measured. Only `stores.speed_of` makes a request for a measurement, if there is
+no measurement yet.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ def of(path: str) -> Speed | None:
 def note(path: str, seconds: float, size: int = 0) -> None:
     """Record the duration of a request to the store of this path.
 
-    The request took `seconds`, and its response has `size` bytes.
+    The request took `seconds`, and its response has `size` bytes. A response of more than SMALL and fewer than LARGE
+    bytes is ignored.
     """
     with _lock:
         seen = _measurements.setdefault(parts(path)[:2], _Measurements())

@@ -95,7 +95,8 @@ class Store(Protocol):
     def open_input(self, path: str, listed: FileStatus | None) -> pa.NativeFile:
         """Open a file for random reading.
 
-        `listed` is the status of the file in a listing; None if the file was not listed.
+        `listed` is the status of the version to open; None stands for any version. Only stores with entity tags check
+        the version.
         """
 
     def read_range(self, path: str, start: int, size: int) -> bytes:
@@ -115,7 +116,7 @@ class Store(Protocol):
         """Make a folder and its missing parents.
 
         Only users who may write in the nearest existing parent may write in the new folders. If this parent is sticky,
-        where other users may only add entries, only the owner may write in the new folders.
+        other users may only add entries there; then only the owner may write in the new folders.
         """
 
     def make_new_folder(self, path: str, access: Access | None) -> None:
@@ -173,9 +174,10 @@ class Store(Protocol):
 
 
 class AbortableWriter:
-    """Base class of the files that `Store.open_output` returns.
+    """A file for writing that discards its content after an error.
 
-    If the `with` block of such a file ends with an error, the content is discarded.
+    If the `with` block of such a file ends with an error, the content is discarded. `Store.open_output` of HDFS
+    (hdfs-native) and of object stores returns subclasses.
     """
 
     closed = False

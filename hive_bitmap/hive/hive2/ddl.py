@@ -1,10 +1,10 @@
 """Write the DDL that registers an exported index in Hive 0.8 to 2.3.
 
 Hive uses an index only if a parameter of the index has a time that is not older than any base file. For a table, the
-parameter is `base_timestamp`. For a partition, its name consists of the partition's values as Java prints a map
-(`stamp_name`). The time is in milliseconds, and usually written by Hive's own REBUILD. The DDL of this module writes
-the modification time of the newest indexed base file. If a file is added or changed later, the index is stale for Hive,
-and Hive makes a full scan.
+parameter is `base_timestamp`. For a partition, the name of the parameter consists of the partition columns and their
+values, as Java prints a map (`stamp_name`). The time is in milliseconds, and usually written by Hive's own REBUILD. The
+DDL of this module writes the modification time of the newest base file. If a file is added or changed later, the index
+is stale for Hive, and Hive makes a full scan.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def script(index: HiveIndex) -> str:
 def stamp_name(columns: Sequence[Column], values: Sequence[str]) -> str:
     """Return the name of a partition's time parameter.
 
-    The name has the partition's values as Java prints a map.
+    The name has the partition columns and their values, as Java prints a map.
 
     >>> stamp_name([Column("p", "string"), Column("q", "int")], ["a b", "1"])
     '{p=a b, q=1}'

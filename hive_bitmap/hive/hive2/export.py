@@ -66,10 +66,12 @@ def export(spark: SparkSession, table: str, index: str, root: str, name: str | N
     """Export the rows of an index for Hive 2.
 
     The rows are written into a new folder under `root`. `name` is the name of the index in Hive; the default is
-    `hive_<index>`, because the index's own name is taken if Hive and Spark share a metastore. Raise NotFound for
-    unknown names. Raise Unsupported if Hive 2 cannot read the index, if Hive 2 would return other rows with the index,
-    or if the index does not cover the current version of all base files. Raise FileChanged if a base file changes
-    during the export, and NotPermitted if only Spark may read the table.
+    `hive_<index>`, because the index's own name is taken if Hive and Spark share a metastore.
+
+    Raise NotFound for unknown names, and NotPermitted if only Spark may read the table. Raise Unsupported if Hive 2
+    cannot read the index, if Hive 2 would return other rows with the index, or if the index does not cover the current
+    version of all base files. Raise HiveBitmapError if a task fails, for example because a base file changes during the
+    export, or because a key is a date before GREGORIAN.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     exported = catalog.named(base, indexes, index)
@@ -165,7 +167,7 @@ def _require_complete(
 
     `source` is the partition. `indexed` has what the index records about the files of all partitions. `numbers` has the
     position in `indexed` of each file of this partition. Raise Unsupported if a file is missing from the index or has
-    changed.
+    changed, or if Hive may read files that Spark does not read.
     """
     require_one_listing(source)
     rebuild = f"hive-bitmap rebuild {base.full_name} {definition.name}"

@@ -1,7 +1,7 @@
 """Evaluate a predicate over index rows that a server sends.
 
-Rows arrive in batches and are decoded into one bit for each base row. Only index rows with a matching key are fetched.
-NOT is applied to the test of the keys, so no bitmap is complemented.
+Index rows arrive in batches, and are decoded into one bit for each base row. Only index rows whose key may match are
+fetched; their keys are tested again here. NOT is applied to the test of the keys, so no bitmap is complemented.
 """
 
 from __future__ import annotations
@@ -39,14 +39,13 @@ Bits = npt.NDArray[np.uint8]
 def fetched(
     server: Server, definition: Definition, column: str, node: Predicate, within: str
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the index rows whose key matches a predicate, in batches.
+    """Yield, in batches, the index rows whose key may match a predicate.
 
-    The predicate `node` is over `column`. The order is arbitrary, and rows whose keys do not match may be included. A
-    batch has a row for each key and block, with these columns: `key`, in the Arrow type of the column; `bucket`
-    (string); `offset` (int64); and `definition.bitmap_fields`, if the index has bitmaps. For a type that is not in
-    COMPARED, `key` is boolean: NULL for the key NULL, and TRUE for any other key. `within` is another condition, in
-    HiveQL, on the rows; "" for no condition. Raises ServerError, and NotFound for a column that the index does not
-    have.
+    The predicate `node` is over `column`. The order is arbitrary. A batch has a row for each key and block, with these
+    columns: `key`, in the Arrow type of the column; `bucket` (string); `offset` (int64); and
+    `definition.bitmap_fields`, if the index has bitmaps. For a type that is not in COMPARED, `key` is boolean: NULL for
+    the key NULL, and TRUE for any other key. `within` is another condition, in HiveQL, on the index rows; "" for no
+    condition. Raises ServerError, and NotFound for a column that the index does not have.
     """
     key = find(definition.columns, column, f"index {definition.name}")
     names = [_key(key), *(quote(field.name) for field in (BUCKET, *_stored(definition)))]

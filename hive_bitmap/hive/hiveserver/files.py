@@ -2,7 +2,7 @@ r"""List folders and read text files through a server.
 
 In Hive, the command `dfs` lists folders and reads files; in Spark, file data sources do so. `dfs` splits its arguments
 at blanks, even within quotes, and reads paths as globs. So a special character is written as a character class with a
-hexadecimal escape, like `[\\x20]`: a glob that only this character matches.
+hexadecimal escape, like `[\x20]`: a glob that only this character matches.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def entries(server: Server, folder: str) -> list[Entry] | None:
     """List the files and folders in a folder, sorted by name.
 
     Return None if the folder does not exist. Spark's Thrift Server lists only visible files, and includes the files of
-    subfolders. Raises Unsupported if the list has a file of a subfolder, and ServerError.
+    subfolders. Raises ServerError. Raises Unsupported if the list has a file of a subfolder, if a name cannot be
+    parsed, or if Spark would read the path of the folder as a pattern.
     """
     if server.is_spark:
         return _spark_entries(server, folder)

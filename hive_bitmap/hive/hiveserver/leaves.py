@@ -57,7 +57,7 @@ def _compare(column: Column, op: str, literal: Literal) -> Predicate:
 
 
 def _null_safe_equal(column: Column, literal: Literal) -> Predicate:
-    """Convert a test by `<=>`, which is never NULL.
+    """Convert the test `column <=> literal`, which is never NULL.
 
     A NULL in the column equals only the literal NULL.
     """
@@ -84,7 +84,7 @@ def _in(column: Column, literals: Sequence[Literal]) -> Predicate:
 def _like(column: Column, pattern: Literal) -> Predicate:
     """Convert LIKE 'text' and LIKE 'text%' over a string column.
 
-    Other patterns are left to the engine.
+    Raises EngineOnly for any other pattern, which only the engine can evaluate.
     """
     if pattern.value is None:
         return NULL

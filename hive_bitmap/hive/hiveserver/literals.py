@@ -64,7 +64,8 @@ def literal_of(sql: str) -> Literal:
 def value_of(literal: Literal, column_type: str) -> Value | OutOfRange:
     """Return a literal other than NULL as a value of the column's type.
 
-    Raises EngineOnly if Spark may lose digits when it compares the literal with the column.
+    Return OutOfRange for a number below or above all values of the type. Raises EngineOnly if the literal is of another
+    kind than the column, such as a string for an int column, or if Spark may lose digits when it compares the two.
     """
     value = literal.value
     match value:
@@ -97,8 +98,9 @@ def _integer(size: int, suffix: str, minus: bool) -> Literal:
     """Return an integer literal with the digits of its type.
 
     `size` is the absolute value, and `suffix` the letter after the digits ("" without a letter). `minus` says whether
-    the literal is negative. The type is int if the literal fits, else bigint, else a decimal of the literal's length.
-    For int and bigint, the digits are those of the decimal type to which Spark widens the type:
+    the literal is negative. Without a suffix, the type is int if the literal fits, else bigint, else a decimal of the
+    literal's length. The suffix L makes it a bigint; a literal with the suffix Y or S counts as an int. For int and
+    bigint, the digits are those of the decimal type to which Spark widens the type:
     https://github.com/apache/spark/blob/v4.0.0/sql/api/src/main/scala/org/apache/spark/sql/types/DecimalType.scala
     """
     if suffix and size >= 1 << (_SUFFIX_BITS[suffix] - 1):
@@ -133,8 +135,8 @@ def _integer_in(value: int, bits: int) -> int | OutOfRange:
 def _decimal(literal: Literal, precision: int, scale: int) -> Decimal | OutOfRange:
     """Return the number `literal` as a value of the type decimal(precision, scale).
 
-    Raises EngineOnly if comparing the number with a column of this type may lose digits: Spark converts both to a
-    common decimal type, and rounds if this type would need more than 38 digits.
+    Raises EngineOnly if comparing the number with a decimal(precision, scale) column may lose digits. Spark converts
+    both to a common decimal type, and rounds if the common type would need more than 38 digits.
     """
     value = Decimal(str(literal.value))
     if -int(value.as_tuple().exponent) > scale or max(precision - scale, literal.digits) + scale > _MAX_DIGITS:

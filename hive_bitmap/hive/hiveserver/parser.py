@@ -1,9 +1,10 @@
 """Parse predicates in Spark's SQL dialect, without Spark.
 
-`condition_grammar` gives the boolean structure. A leaf is the text between two ANDs or ORs. The client evaluates a
+`condition_grammar` parses the boolean structure. A leaf is the text between two ANDs or ORs. The client evaluates a
 leaf itself if `leaves` can convert it to a node, and if the whole leaf has one of these forms: a test of the grammar,
-`literal op column`, LIKE 'prefix%', or a boolean column alone. A leaf that goes on after such a form is not evaluated,
-because this parser might misjudge the precedence of its operators.
+`literal op column`, LIKE 'prefix%', a boolean column alone, a constant such as TRUE alone, or `1 = 1` with any two
+integers. A leaf that goes on after such a form is not evaluated, because this parser might misjudge the precedence of
+its operators.
 
 Any other leaf becomes Unknown, with its exact source: all rows may satisfy an Unknown.
 """
@@ -95,7 +96,8 @@ class Condition(Grammar[Predicate, Column]):
     def close(self, group: Group[Predicate]) -> Predicate:
         """Return the group as one node.
 
-        Under NOT, the leaves of the group are already negated, and AND and OR are swapped.
+        Under NOT, the leaves of the group are already negated, and AND and OR are swapped. A group that is nested too
+        deep becomes Unknown.
         """
         outer, inner = (conjunction, disjunction) if group.negated else (disjunction, conjunction)
         node = outer(inner(parts) for parts in group.alternatives)
@@ -161,8 +163,8 @@ class Condition(Grammar[Predicate, Column]):
     def _test(self, end: int) -> Predicate:
         """Read the tokens of a leaf, and return its node.
 
-        The leaf is a test, a boolean column alone, or a constant alone. `end` is the position of the token after the
-        leaf.
+        The leaf is a test, a boolean column alone, a constant alone, or an equality of two integers. `end` is the
+        position of the token after the leaf.
         """
         left = self._operand()
         if isinstance(left, Column):
@@ -187,7 +189,8 @@ class Condition(Grammar[Predicate, Column]):
     def _leaf_end(self) -> int:
         """Return the position of the token after the current leaf.
 
-        A leaf ends at the next AND, OR or ) that does not belong to a BETWEEN, CASE or bracket.
+        A leaf ends at the next AND, OR or ) that does not belong to a BETWEEN, CASE or bracket. Raises InvalidPredicate
+        if the leaf is empty.
         """
         at = start = self.tokens.at
         cases = betweens = 0
@@ -213,7 +216,7 @@ class Condition(Grammar[Predicate, Column]):
 
 
 def _bracket_pairs(text: str, tokens: Sequence[Token]) -> dict[int, int]:
-    """Return the position of each bracket's closing bracket, by opening bracket.
+    """Map positions of opening brackets to positions of their closing brackets.
 
     Both are positions in `tokens`. Raises InvalidPredicate if brackets do not match.
     """

@@ -41,7 +41,8 @@ def register_index(server: Server, index: HiveIndex) -> None:
 
     An earlier export of the index is replaced. Raises Unsupported if the server does not support indexes or has no
     JavaEWAH, or if the server's base table is not the indexed table. Raises AlreadyExists if another table has the name
-    of the index table. Raises NotFound and ServerError.
+    of the index table. Raises NotFound if the base table is missing, or if Hive does not see all index rows. Raises
+    ServerError.
     """
     _require_indexes(server)
     _require_same_table(server, index)
@@ -118,9 +119,9 @@ def _exported_before(server: Server, index: HiveIndex) -> bool:
 
 
 def _require_all_rows(server: Server, index: HiveIndex) -> None:
-    """Drop the index and raise NotFound unless Hive sees all its rows.
+    """Drop the index and raise NotFound unless Hive sees all index rows.
 
-    Queries with such an index would lose rows.
+    Queries that use an index with missing rows would lose rows of the base table.
     """
     table = f"{quote(index.definition.database)}.{quote(index.index_table)}"
     server.all("SET hive.compute.query.using.stats=false")
@@ -136,10 +137,12 @@ def register(server: Server, root: str, index_table: str | None = None) -> Defin
     """Create or replace the index table of an index that was built elsewhere.
 
     `root` is the folder with the generations of the index. All complete segments in this folder that were not replaced
-    are used. `index_table` is the name of the index table, `table` or `database.table`. None stands for the default
-    name, in the database in which the index was built. Raises NotFound if the folder has no generation or the base
-    table is missing, AlreadyExists if a table with this name does not belong to this index, Unsupported if the index
-    does not fit the base table, CorruptIndex if the definition of the index is damaged, and ServerError.
+    are used. `index_table` is the name of the index table: `table`, in the database of the base table, or
+    `database.table`. None stands for the default name, in the database where the index table was when the index was
+    built. Raises NotFound if the folder has no complete segment or the base table is missing. Raises AlreadyExists if a
+    table with this name does not belong to this index. Raises Unsupported for Spark's Thrift Server, if the index was
+    built in another folder, or if the index does not fit the base table. Raises CorruptIndex if the definition of the
+    index is damaged, and ServerError.
     """
     if server.is_spark:
         raise Unsupported(
@@ -212,9 +215,10 @@ def segments_in(server: Server, root: str) -> list[str]:
 
 
 def _drop_registered(server: Server, definition: Definition) -> None:
-    """Drop the index table of an earlier registration.
+    """Drop the index table of an earlier registration, if there is one.
 
-    The index table is EXTERNAL, so its files stay.
+    Only an EXTERNAL table is dropped, so its files stay. Raises AlreadyExists if a table of this name is not EXTERNAL
+    or does not belong to this index.
     """
     try:
         existing = tables.describe(server, definition.sql_name)
@@ -239,7 +243,7 @@ def _point_to(server: Server, base: Table, definition: Definition) -> None:
 def create_statement(base: Table, definition: Definition) -> str:
     """Return the statement that creates the index table.
 
-    The columns have the base table's current types.
+    Keys that are columns of the base table have the current types of these columns.
     """
     types = {column.name: column.type for column in base.columns}
     keys = [Column(column.name, types[column.name.lower()]) for column in definition.plain_columns]

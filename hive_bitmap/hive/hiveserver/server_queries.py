@@ -167,7 +167,11 @@ def _require_readable(server: Server, used: Sequence[Definition]) -> None:
 
 
 def _residual_predicates(server: Server, base: Table, tree: Predicate) -> dict[Values, Predicate]:
-    """Return the residual predicate of each partition that may have matching rows."""
+    """Return the residual predicate of each partition that may have matching rows.
+
+    The residual predicate is `tree` with the partition's values in place of the partition columns. The keys of the
+    result are the values of the partitions.
+    """
     values = tables.partitions(server, base) if base.partition_columns else [()]
     typed = typed_values(base.partition_columns, values)
     pairs = zip(values, residual_predicates(tree, base.partition_columns, typed, {}), strict=True)

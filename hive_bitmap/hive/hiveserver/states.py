@@ -60,7 +60,7 @@ def format_of(server: Server, base: Table) -> str:
 
 
 def folders(server: Server, table: Table, requested: Iterable[Values]) -> dict[Values, str]:
-    """Return the folders of the requested partitions that exist, by partition values.
+    """Return the folder of each requested partition that exists, by partition values.
 
     For a table without partitions, return the folder of the table. Raises Unsupported if a partition's files are read
     differently from the table's files.
@@ -93,9 +93,9 @@ def table_files(
     """Return the files of partitions, and what indexes record about them.
 
     `located` has the folder of each partition, by partition values. `indexes` pairs the definition of each index with
-    the folders of its segments. The files have no etag. A file whose path is in several shards is treated as
-    unindexed, because rows from the server do not name their shard. Raises Unsupported for a folder that some readers
-    may list differently, CorruptIndex and ServerError.
+    the folders of its segments. The files have no etag. A file whose path is indexed or listed more than once is
+    treated as unindexed, because rows from the server do not name their shard. Raises Unsupported for a folder that
+    some readers may list differently, CorruptIndex and ServerError.
     """
     columns = [column.name for column in base.partition_columns]
     partitions = tuple(
@@ -127,7 +127,8 @@ def _positional_setting(server: Server, format: str) -> str | None:
 def _files(server: Server, base: Table, folder: str) -> Iterator[FileStatus]:
     """Yield the nonempty files of a folder, if it exists.
 
-    Raises Unsupported for a name that only some readers ignore.
+    Raises Unsupported for a sub-folder with a visible name, for a name that only some readers ignore, and for a missing
+    folder of a table whose readers then fail.
     """
     entries = files.entries(server, folder)
     if entries is None and serde.read_properties(base):
@@ -162,11 +163,11 @@ def _manifest(server: Server, base: Table, format: str, folder: str) -> Manifest
 
 
 def _without_outdated_schemas(stored: Manifest, base: Table, format: str) -> Manifest:
-    """Mark files that were indexed with an outdated schema as not indexed.
+    """Return a manifest in which files with outdated schemas are not indexed.
 
-    Columns of such files would now be read differently. The checksum of a schema with a timestamp depends on the time
-    zone of the engine that built the index, so all time zones are tried. In Spark, ORC files with column names stay
-    indexed after any change (`BY_NAME` in `valid_schemas`); in this module they do not stay indexed, because some
+    The columns of these files would now be read differently. The checksum of a schema with a timestamp depends on the
+    time zone of the engine that built the index, so all time zones are tried. In Spark, ORC files with column names
+    stay indexed after any change (`BY_NAME` in `valid_schemas`); in this module they do not stay indexed, because some
     versions of Hive find the columns of ORC files by position.
     """
     valid: set[int] = set()
@@ -203,7 +204,7 @@ class Coverage:
 def show(server: Server, table: str) -> list[Coverage]:
     """Return the coverage of each index of a table, sorted by index name.
 
-    Raises NotFound for an unknown table, Unsupported if `format_of` does, CorruptIndex and ServerError.
+    Raises NotFound for an unknown table, Unsupported as `format_of` and `table_files` do, CorruptIndex and ServerError.
     """
     base = tables.describe(server, table)
     format = format_of(server, base)
@@ -246,8 +247,8 @@ def _coverage(
 
 
 def _everything(lookups: Sequence[Lookup]) -> list[LookupResult]:
-    """Return a result for each lookup that selects all rows, without reading index rows.
+    """Return, for each lookup, a result that selects all rows.
 
-    Coverage is computed from the numbers of files and rows alone.
+    No index rows are read, because coverage is computed from the numbers of files and rows alone.
     """
     return [LookupResult(lookup.unit.rows, np.ones(len(lookup.unit.paths), bool), {}, 0) for lookup in lookups]

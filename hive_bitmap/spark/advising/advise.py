@@ -63,8 +63,8 @@ class _TableQueries:
 class _Candidate:
     """An index that could serve queries.
 
-    `columns` are its keys: names of columns in lower case, and expressions. `bytes` is what the queries have read
-    without this index.
+    `columns` are its keys: names of columns in lower case, and expressions. `bytes` is the size of the files that these
+    queries have read.
     """
 
     definition: Definition
@@ -92,11 +92,12 @@ def advise(
     their queries to the file that their setting `spark.hive_bitmap.advice_file` names. With `table`, only queries and
     indexes of this table are considered.
 
-    The set has at most `limit` indexes. It is chosen in steps: a step adds the index, or the indexes that only
-    together serve queries, that save most in addition to the indexes chosen before. A step must save more time than
-    the builds of its indexes take, if each query is repeated `times` as often as it was seen. Up to twice `limit`
-    indexes are considered, each estimated from a sample of the table's blocks. Raises NotFound for a missing file or
-    table, and Unsupported on a Spark Connect client without a file.
+    The set has at most `limit` indexes and is chosen in steps. A step adds one index, or several indexes that serve
+    queries only together. Each step saves as much as possible in addition to the indexes chosen before. A step must
+    save more time than the builds of its indexes take, if each query is repeated `times` times as often as it was seen.
+    Up to twice `limit` indexes are considered, each estimated from a sample of the table's blocks. Raises
+    InvalidProperty if `limit` or `times` is less than 1, NotFound for a missing file or table, and Unsupported on a
+    Spark Connect client without a file.
     """
     for name, number in {"indexes": limit, "times": times}.items():
         if number < 1:
@@ -169,8 +170,8 @@ def _choose(
 ) -> tuple[list[Proposal], list[LeftOut]]:
     """Return the proposals, and the indexes that are left out.
 
-    The proposals have at most `limit` indexes together. Each query is expected `times` as often as it was seen. Notes
-    on tables that cannot be estimated are added to `notes`.
+    The proposals have at most `limit` indexes together. Each query is expected to run `times` times as often as it was
+    seen. Notes on tables that cannot be estimated are added to `notes`.
     """
     impossible: list[tuple[str, tuple[str, ...], str]] = []
     candidates = [(candidate, table) for table in tables for candidate in _candidates(spark, table, impossible)]

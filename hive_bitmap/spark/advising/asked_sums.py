@@ -1,7 +1,7 @@
 """Find sums that queries ask for, and describe indexes that would answer them.
 
-An index of type AGGREGATE answers sums by its keys. Proposed indexes are compared with each other, but these indexes
-are not: each set of columns by which queries sum gives one index.
+An index of type AGGREGATE answers sums by its keys. One such index is described for each set of columns by which
+queries sum. Unlike the proposed indexes, AGGREGATE indexes are not compared with each other.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ MOST_NOTES = 3  # for each table
 
 @dataclass(frozen=True, kw_only=True)
 class AskedSums:
-    """Aggregates of columns that queries ask for by the same columns of a table.
+    """Aggregates that queries compute by the same columns of a table.
 
     `columns` are the columns that the queries group by or test, without partition columns. `functions` has the
-    functions of each aggregated column. No index served the `queries`, which read `bytes` as far as these are known.
-    Names are in lower case.
+    functions of each aggregated column. `queries` is the number of these queries; no index served them. `bytes` is the
+    size of the files that they read, as far as it is known. Names are in lower case.
     """
 
     columns: Columns
@@ -56,8 +56,8 @@ class AskedSums:
     def text(self, table: Table) -> str:
         """Return the aggregates in the form of an index property.
 
-        Aggregates that such an index has anyway are left out: the count, minimum and maximum of a column with a sum,
-        and the count of a column with a minimum or maximum.
+        Aggregates that the index stores in any case are left out. These are the count, minimum and maximum of a column
+        with a sum, and the count of a column with a minimum or maximum.
         """
         aggregates = self.aggregates(table)
         summed = {aggregate.column for aggregate in aggregates if aggregate.function == "sum"}
@@ -144,9 +144,9 @@ def _is_held(asked: AskedSums, base: Table, indexes: Sequence[Definition]) -> bo
 
 
 def _definition(asked: AskedSums, base: Table, taken: Collection[str]) -> Definition:
-    """Return an index that answers the sums.
+    """Return the definition of an index that answers the sums.
 
-    Its name is not in `taken`. Raise HiveBitmapError if there can be no such index.
+    The name of the index is not in `taken`. Raise HiveBitmapError if such an index cannot be created.
     """
     index = define(base, sorted(asked.columns), type="AGGREGATE", aggregates=asked.text(base))
     names = chain([index.name], (f"{index.name}_sums{number or ''}" for number in count()))

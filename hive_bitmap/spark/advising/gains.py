@@ -131,8 +131,9 @@ def _bytes_read(strategy: Strategy, read: Reads) -> int:
 def reads_of_test(table: TableFigures, test: ColumnTest | None) -> Reads:
     """Estimate how much of a table is read if an index evaluates a test.
 
-    The test selects average keys; None stands for the lookup of one average key. The whole table would be read without
-    the index. The blocks of a key are assumed to be spread evenly over the table.
+    The test is assumed to select average keys; an equality or IN selects average values of the spread `table.value`, if
+    it is known. None stands for the lookup of one average key. The selected blocks are assumed to be spread evenly over
+    the table. The totals in the result are those of the whole table, which would be read without the index.
     """
     rows, of_blocks = _selected(table, test)
     count = min(table.blocks, MOST_BLOCKS)

@@ -117,8 +117,9 @@ def _worth(gain: Gain) -> tuple[float, int]:
 class Step:
     """Indexes that are created together, and their additional gain.
 
-    `queries` is the number of queries that gain. `worth_it` says whether the gain is larger than the build time, and
-    large enough compared with the gain of all earlier steps.
+    `queries` is the number of queries that gain. `worth_it` says whether the saved time, with all expected repetitions
+    of the queries, exceeds the build time, and is large enough compared with what earlier steps save for the same
+    table.
     """
 
     workload: Workload
@@ -232,7 +233,8 @@ def _steps(workload: Workload, have: IndexSet, times: int) -> Iterator[Step]:
 def _left_out(remaining: Collection[Columns], first: Sequence[Step], last: Sequence[Step]) -> Iterator[UnchosenIndex]:
     """Yield each of the `remaining` indexes with its best steps.
 
-    `first` are the possible steps before the first choice, and `last` the possible steps after the last choice.
+    `first` are the possible steps before the first choice, and `last` the possible steps after the last choice. An
+    index is omitted if no step of `first`, or none of `last`, has it.
     """
     for columns in remaining:
         alone, step = (

@@ -69,7 +69,7 @@ class ExpressionTest:
 
 @dataclass(frozen=True)
 class Sums:
-    """The aggregates that an aggregation needs, by the columns `keys`.
+    """The aggregates that a query needs, grouped by the columns `keys`.
 
     Names are in lower case. `measures` has the name of each aggregated column, with the functions that are needed.
     """
@@ -84,7 +84,8 @@ class Shape:
 
     Names are in lower case. `key_sets` are sets of columns: the counts of rows by the columns of each set answer the
     aggregation. `key_sets` is None without an aggregation, or if counts do not answer it. An index of one of the
-    `expressions` serves in place of an index of its column. `sums` is None if sums do not answer the aggregation.
+    `expressions` serves in place of an index of the column in the expression. `sums` is None if sums do not answer the
+    aggregation.
     """
 
     database: str
@@ -129,7 +130,10 @@ class Tally:
     samples: dict[str, set[str]] = field(default_factory=dict)
 
     def add(self, other: Tally) -> None:
-        """Add the figures of another tally of the same shape."""
+        """Add the figures of another tally.
+
+        At most MOST_SAMPLES values of each column are kept in `samples`.
+        """
         for name in FIGURES:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.columns += other.columns

@@ -105,7 +105,8 @@ class Advice:
     `queries` is the number of these scans. `since` is the time from which they were observed, in seconds since 1970;
     None if nothing was recorded. `proposals` are a set of indexes to create, in the order in which they were chosen;
     the gain of a proposal is in addition to earlier proposals. `left_out` are the other considered indexes, by reason.
-    `unused` are indexes that no query used. `notes` are sentences on what could not be considered.
+    `unused` are indexes that no query used. `notes` are other sentences, for example on what could not be considered,
+    and on indexes that would answer sums.
     """
 
     queries: int

@@ -18,9 +18,10 @@ IndexSet = frozenset[Columns]  # indexes of one table, each by its columns
 def useful_sets(shape: Shape, indexed: Collection[Columns]) -> set[IndexSet]:
     """Return sets of indexes that would serve a shape.
 
-    `indexed` are the keys of existing indexes. No set has an index whose columns are all in an existing index. An
-    aggregation may be answered by one index of several columns, or by several indexes together. If the queries use some
-    columns through expressions, the result has each set twice: with these columns, and with the expressions.
+    `indexed` are the keys of existing indexes. No set has an index with more than MOST_COLUMNS columns, or an index
+    whose columns are all in an existing index. An aggregation may be answered by one index of several columns, or by
+    several indexes together. If the queries use some columns through expressions, the result has each set twice: with
+    these columns, and with the expressions.
     """
     indexed = [shape.columns_of(keys) for keys in indexed]
     indexed_columns = frozenset[str]().union(*indexed)

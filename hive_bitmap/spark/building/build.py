@@ -71,7 +71,8 @@ class BuildReport(Report):
     and `segments` describe the whole index. `files_read` base files of `bytes_read` bytes were indexed, and
     `shards_kept` shards were kept unchanged. `changed` counts base files that were added, changed or deleted while the
     build ran; until the next rebuild, queries read the added and changed files whole. `unindexed` has the files that
-    could not be indexed, as pairs of path and reason. `untouched` counts the partitions in which no file was read.
+    could not be indexed, as pairs of path and reason. `untouched` counts the partitions in which no file was read, and
+    `partitions_dropped` the partitions that lost all index rows.
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (
@@ -228,7 +229,10 @@ def build(
 
 
 def _warn_of_equal(definition: Definition, indexes: Iterable[Index]) -> None:
-    """Log a warning for each trusted index of `indexes` that answers the same queries."""
+    """Warn of trusted indexes that answer the same queries as a new index.
+
+    `definition` is the new index; `indexes` are the existing indexes of its table. A warning is logged for each.
+    """
     for index in indexes:
         if index.trusted and _answered_queries(index.definition) == _answered_queries(definition):
             log.warning(
@@ -265,12 +269,12 @@ def rebuild(
     """Bring all or the named indexes of a table up to date.
 
     The indexes are built in one pass. New and changed base files are read; index rows of unchanged files are kept.
-    `partition` has values of some or all partition columns, and limits the rebuild to the partitions with these
-    values. With `full`, everything is built from scratch. With `compact`, small shards are merged, without reading
-    base files. `progress` is called with the state of the build, while it runs. In a copied metastore, the first
-    rebuild of an index builds all of it in a separate folder. Raise NotFound, BuildFailed, and Unsupported if an index
-    no longer fits the table, such as after a change of an indexed column: before anything is built if the index is
-    named, and after the other indexes have been built if no index is.
+    `partition` has values of some or all partition columns, and limits the rebuild to the partitions with these values.
+    With `full`, everything is built from scratch. With `compact`, small shards are merged, without reading base files.
+    `progress` is called with the state of the build, while it runs. In a copied metastore, the first rebuild of an
+    index builds all of it in a separate folder. Raise NotFound and BuildFailed. Raise Unsupported if an index no longer
+    fits the table, for example after a change of an indexed column. If `names` are given, this error is raised before
+    anything is built; otherwise it is raised after the other indexes have been built.
     """
     started = time.monotonic()
     return _rebuild(spark, plan_rebuild(spark, table, names, partition, full, compact), progress, started)
@@ -287,10 +291,10 @@ def refresh(
     """Bring all or the named indexes of a table up to date after writes.
 
     A refresh differs from `rebuild` in two ways. First, it keeps index rows of deleted files until these rows are a
-    fifth of their segment, or a day old. Queries never count such rows, but SQL queries of the index table see them.
-    Second, it uses manifests from the cache of this process, so it does not notice a manifest that was damaged in the
-    meantime. Queries detect such damage and read the affected base files whole. `verify` reports the damage, and
-    `rebuild` repairs it; a flipped bit needs `full`.
+    fifth of their segment, or until the segment is a day old. Queries never count such rows, but SQL queries of the
+    index table see them. Second, it uses manifests from the cache of this process, so it does not notice a manifest
+    that was damaged in the meantime. Queries detect such damage and read the affected base files whole. `verify`
+    reports the damage, and `rebuild` repairs it; a flipped bit needs `full`.
 
     `partitions` are specs: values of some or all partition columns, as the metastore writes them. Only partitions that
     match a spec are refreshed; without specs, all partitions are refreshed. A spec may match nothing, for example if
@@ -328,7 +332,7 @@ def attach(
     `definitions` are the new indexes, and `former` the old index for each, in the same order. Shards are linked or
     rewritten. Base files that are unchanged since they were indexed are not read, even if their folder was moved. The
     old indexes stay unchanged. `progress` is called with the state of the build, while it runs. Raise BuildFailed.
-    Raise Unsupported if the table has base files, but the old indexes cover none of them.
+    Raise Unsupported if both the table and the old indexes have files, but no current file of the table is covered.
     """
     planned = plan_attachment(spark, base, definitions, former)
     segments = [change.segment for change in planned.changes]

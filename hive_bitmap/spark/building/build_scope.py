@@ -50,10 +50,10 @@ class Indexed:
     """The state of an index before a build.
 
     `covered` is what the segments of the index cover; `slots` are the slots of the index. `foreign` has the folders of
-    slots that point neither at a readable segment nor at the empty folder. `full` says whether the whole index is
-    built. `removed` has the paths of removed files whose rows the index keeps. `remains` says whether a killed build
-    has left a table that was to replace the index table. `stored` is the definition in the metastore when the build is
-    planned, or None for a new index.
+    slots that point neither at a readable segment nor at the empty folder. `full` says whether the index is built from
+    scratch, so that all files in scope are read. `removed` has the paths of removed files whose rows the index keeps.
+    `remains` says whether a killed build has left a table that was to replace the index table. `stored` is the
+    definition in the metastore when the build is planned, or None for a new index.
 
     `is_attached` says that this is a new index of a renamed table, built from the index that the table had under its
     old name. Then `covered` is what the old index covers, and `moved` maps the current paths of moved files to their
@@ -118,8 +118,8 @@ class BuildPlan:
     """The plan of a build.
 
     `sources` are the base files of the partitions in scope, `scopes` the indexes, and `changes` the new segments.
-    `schema_crc` is the checksum of the base table's columns. `left_out` says of each index that is left out of the
-    plan why it does not fit the table.
+    `schema_crc` is the checksum of the base table's columns. `left_out` has a sentence for each index that is left out
+    of the plan: why it does not fit the table.
     """
 
     base: Table
@@ -239,7 +239,8 @@ def that_stayed(spark: SparkSession, base: Table, indexes: Sequence[Index]) -> l
     """Return the indexes whose base files stayed in place when their table was renamed.
 
     A file has stayed if it is in the current folder of its partition. An index may also cover files that were moved or
-    removed before the rename, so the majority of the files in a sample of partitions decides.
+    removed before the rename, so at least half of the files in a sample of partitions must have stayed. For a Delta or
+    Iceberg table, it is enough that the table still lists one of the files that the index covers.
     """
     if not indexes:
         return []
@@ -321,8 +322,8 @@ def _plan_existing(
     """Plan a build of existing indexes, in the partitions that `choose` selects.
 
     `choose` gets the values of all partitions of the table and of the indexes, and returns the values to build. `whole`
-    says that it returns all of them. Without names, indexes that no longer fit the table are left out, unless none
-    fits it.
+    says that `choose` returns all of these values. Without names, indexes that no longer fit the table are left out,
+    unless none fits it.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     selected = [catalog.named(base, indexes, name) for name in dict.fromkeys(map(str.lower, names))]

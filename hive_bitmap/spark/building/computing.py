@@ -1,11 +1,11 @@
 """Have Spark compute the expressions of a build: keys, and values to aggregate.
 
-One job reads the columns of the expressions from the base files, as a build reads keys: physical rows, in the order of
-the file, and only values that Spark reads in the same way. Spark evaluates the expressions over these rows, under the
-settings that the indexes record. Tasks write the results to scratch files, one for each base file. There is no shuffle,
-so the rows keep their order. If a key fails for a row, the file of this row stays unindexed; if an aggregated
-expression fails, its aggregates are NULL for the file. Fingerprints are taken before Spark starts to read, so that a
-change of a file during the read is detected.
+Keys and values to aggregate have separate jobs. A job reads the columns of its expressions from the base files, as a
+build reads keys: physical rows, in the order of the file, and only values that Spark reads in the same way. Spark
+evaluates the expressions over these rows, under the settings that the indexes record. Tasks write the results to
+scratch files, one for each base file. There is no shuffle, so the rows keep their order. If a key fails for a row, the
+file of this row stays unindexed; if an aggregated expression fails, its aggregates are NULL for the file. Fingerprints
+are taken before Spark starts to read, so that a change of a file during the read is detected.
 """
 
 from __future__ import annotations
@@ -60,9 +60,10 @@ def compute(
 ) -> None:
     """Compute the expressions of indexes for base files, and write the values into `folder`.
 
-    `files` are the paths of the files. Keys are computed first, then values to aggregate: if a column cannot be read,
-    no expression of the same job has values. Raise BuildFailed, or WorkerDied if a Python worker ended. Raise
-    Unsupported if this session cannot compute the expressions as they were defined.
+    `files` are the paths of the files. Keys are computed first, then values to aggregate, in a separate job: if a
+    column of a file cannot be read, no expression of the same job has values for this file. Raise BuildFailed, or
+    WorkerDied if a Python worker ended. Raise Unsupported if this session cannot compute the expressions as they were
+    defined.
     """
     prints = fingerprint.take_all(sorted(files))
     write_values = partial(_write_values, spark, base, prints, options, folder)

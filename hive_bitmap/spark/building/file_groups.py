@@ -1,7 +1,8 @@
 """Divide the base files of a build into groups, the jobs of the build.
 
-Each group becomes one shard of every index. A shard covers consecutive files, and all shards cover about the same
-number of bytes. A file that several indexes need is opened once for all of them. Other jobs rewrite existing shards.
+For each index that needs its files, a group becomes one shard, or several shards if the index rows are large. A group
+has consecutive files, and all groups have about the same number of bytes. A file that several indexes need is opened
+once for all of them. Other jobs rewrite existing shards.
 
 Index rows have the typed values of their partition, which the metastore has as texts. Python converts texts in
 canonical form. Spark converts all other texts, as when it reads the table.
@@ -93,9 +94,9 @@ def shard_bytes(total: int, cores: int) -> int:
 
 
 def count_shards(sources: Sequence[Source], cores: int) -> int:
-    """Return how many shards a build of one index writes.
+    """Estimate how many shards a build of one index writes.
 
-    The build indexes all files of `sources`, in `cores` concurrent tasks.
+    The build indexes all files of `sources`, in `cores` concurrent tasks. Each group of files counts as one shard.
     """
     files = [BaseFile(source.values, file) for source in sources for file in source.files]
     return sum(1 for _ in grouped(files, shard_bytes(sum(file.status.size for file in files), cores)))

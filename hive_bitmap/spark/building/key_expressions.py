@@ -2,7 +2,7 @@
 
 A key is the name of a column, or an expression with a name: a text such as `date_trunc('HOUR', ts) AS hour`, or a
 Column of Spark, `date_trunc("HOUR", "ts").alias("hour")`. Spark resolves the expression under the settings of the
-session, and says which of them its value depends on.
+session, and reports the settings on which the value of the expression depends.
 """
 
 from __future__ import annotations
@@ -88,9 +88,11 @@ def _shown(key: KeyText | Column) -> str:
 def _described_expression(
     spark: SparkSession, base: Table, key: KeyText | Column, what: str, *, is_aggregated: bool = False
 ) -> KeyExpression:
-    """Have Spark resolve an expression, as a key or as an expression that `is_aggregated`.
+    """Have Spark resolve an expression: a key, or a value to aggregate.
 
-    `what` says in messages what the expression cannot be. Raise Unsupported, and NotFound for a missing column.
+    `is_aggregated` says that the expression is a value to aggregate. `what` follows the expression in error messages,
+    for example "cannot be a key of an index on table db.t". Raise Unsupported if the expression cannot be resolved or
+    used in an index, and NotFound for a missing column.
     """
     what = f"{_shown(key)} {what}"
     if not jvm_reader.available(spark):

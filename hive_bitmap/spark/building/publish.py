@@ -99,9 +99,9 @@ def publish(spark: SparkSession, base: Table, publications: Sequence[Publication
 
 
 def index_to_drop(spark: SparkSession, index: Index, indexes: Iterable[Index]) -> IndexToDrop:
-    """Return what `drop` needs to know about an index, before its table is dropped.
+    """Return what `drop` needs to know before it drops an index table.
 
-    `indexes` are all indexes of its table or database.
+    `indexes` are all indexes of the same base table or database.
     """
     untrusted = f"folder {index.definition.root} is left alone, because {index.problem}"
     refusal = roots.rival(index.definition, catalog.trusted_definitions(indexes)) if index.trusted else untrusted
@@ -352,10 +352,9 @@ def _replace_table(spark: SparkSession, base: Table, table: Table, publication: 
 
 
 def drop_remains(spark: SparkSession, definition: Definition, *, of_others: bool = False) -> None:
-    """Drop the table that a killed build has created to replace the index table.
+    """Drop the table with which an unfinished build would replace the index table.
 
-    If the build may still be running, its table stays. With `of_others` this table is dropped, too, and the build is
-    lost.
+    If the build may still be running, its table is dropped only with `of_others`; this build is then lost.
     """
     for table in _named(spark, _next(definition)):
         if _is_replacement(table, definition):
@@ -423,7 +422,7 @@ def _discard(spark: SparkSession, base: Table, publication: Publication) -> int 
 
 
 def _referenced(spark: SparkSession, definition: Definition) -> set[str]:
-    """Return the generations of an index that the metastore references.
+    """Return the folders of an index that the metastore references.
 
     The index may have moved to another index table, because its base table was renamed.
     """

@@ -170,9 +170,10 @@ def _stage(spark: SparkSession, base: Table, sources: Sequence[Source], columns:
 
 
 def _values(spark: SparkSession, base: Table, sources: Sequence[Source], columns: Sequence[str]) -> DataFrame:
-    """Return columns of the partitions in `sources`.
+    """Return columns of at least the partitions in `sources`.
 
-    Each row also has its file and the start of its split.
+    Each row also has its file and the start of its split. If there are more than MOST_NAMED partitions in `sources`,
+    the result has the rows of all partitions.
     """
     from pyspark.sql import functions as f
 

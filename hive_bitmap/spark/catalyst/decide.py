@@ -1,7 +1,8 @@
 """Decide on a scan of an indexed table.
 
-There are three decisions: leave the scan alone, narrow the scan, or answer the aggregation over the scan from the
-index. The last is tried first. To narrow a scan is to skip files, blocks or rows that cannot satisfy its condition.
+A scan is left alone, or it is narrowed, or the index answers the aggregation over it. The answer is tried first. To
+narrow a scan is to skip files, blocks or rows that cannot satisfy its condition. If no row can satisfy the condition,
+the scan is empty.
 """
 
 from __future__ import annotations

@@ -260,8 +260,8 @@ class FetchPart:
     """Rows that this process reads when the plan is executed.
 
     This process reads `columns` of the rows that `tasks` select. Each task may take at most `most` bytes. Blocks with
-    matching rows may have been left out, because other blocks have the first rows of a sort. Then `compared` has files,
-    and all of them must be unchanged after the rows are read.
+    matching rows may have been left out, because other blocks have the first rows of a sort. Then `compared` has the
+    fingerprints of all files that were looked up, and these files must be unchanged after the rows are read.
 
     If this process cannot read the rows, Spark reads them instead: the files in `choices` (`ranges.indexed_choices`)
     if the decision has other parts, otherwise the whole scan.

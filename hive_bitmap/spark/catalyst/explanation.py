@@ -157,8 +157,8 @@ def explain(
 
     `query` is a DataFrame or SQL text. `spark` is the session that plans SQL text, by default the active session.
     `args` are parameters of SQL text. `mode` is a mode of Spark's EXPLAIN, for example "formatted". With `analyze` the
-    query is run. Raises the errors of Spark, and InvalidStatement if `analyze` is used with a text that may not be a
-    query.
+    query is run. If no Python process answers the optimizer rule yet, `enable` is called, and not undone. Raises the
+    errors of Spark, and InvalidStatement if `analyze` is used with a text that may not be a query.
     """
     from pyspark.sql import DataFrame, SparkSession
 

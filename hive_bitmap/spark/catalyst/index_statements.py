@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 def answer(spark: SparkSession, kind: str, text: str) -> str:
     """Return the answer to a request as JSON: an object or null.
 
-    The docstring of the module describes each `kind` and its `text`. The answer is null for a text that is not an
-    index statement, or not one on the session's own catalog. After a failure the answer is an object with `error`.
+    The docstring of the module describes each `kind` and its `text`. The answer is null for a text that is not an index
+    statement, and for a statement that concerns a catalog whose tables cannot have indexes. After a failure the answer
+    is an object with `error`.
     """
     from pyspark.errors import PySparkException
 
@@ -99,18 +100,18 @@ def _attach(spark: SparkSession, former: list[str], now: list[str]) -> None:
 
 
 def record_of(index: IndexToDrop) -> dict[str, Any]:
-    """Return the record of an index to drop.
+    """Convert an index to drop to a JSON object.
 
-    The JVM keeps the record until Spark has dropped the table.
+    The JVM keeps this record until Spark has dropped the table.
     """
     properties, table = to_properties(index.definition), index.definition.index_table
     return {"properties": properties, "table": table, "live": sorted(index.live), "refusal": index.refusal}
 
 
 def index_of(record: dict[str, Any]) -> IndexToDrop:
-    """Return the index of a record.
+    """Convert a record of `record_of` back to an index to drop.
 
-    Raise InvalidStatement if the JVM returns a changed record.
+    Raise InvalidStatement if the JVM returns changed properties.
     """
     definition = from_properties(record["properties"])
     if definition is None:

@@ -67,7 +67,8 @@ class Question:
     def summarized(self) -> Question:
         """Return the question with `scan.listed`: a summary of the files that Spark reads.
 
-        If Spark has not listed the files yet, it lists them now.
+        If Spark has not listed the files yet, it lists them now. `scan.listed` is None if Spark does not list the
+        files.
         """
         if self.scan.listed is not None:
             return self
@@ -101,9 +102,9 @@ class Question:
         return None if tree is None else json.loads(tree)
 
     def satisfying(self, leaf: SparkLeaf, column: Column, keys: pa.Array) -> pa.Array | None:
-        """Have Spark evaluate a leaf, and return the keys for which it is TRUE.
+        """Return the keys for which Spark evaluates a leaf to TRUE.
 
-        Return None if Spark cannot evaluate the leaf.
+        `keys` are values of `column`, the only column of the leaf. Return None if Spark cannot evaluate the leaf.
         """
         if self.condition is None:
             return None
@@ -122,7 +123,8 @@ class Question:
         """Wait until this plan may be continued.
 
         A plan continues without waiting as long as its query waits for it. Of the late plans, only one is continued at
-        a time: several would slow down the plans that queries still wait for.
+        a time: several would slow down the plans that queries still wait for. A late plan that has waited for
+        LONGEST_WAIT seconds is continued, too.
         """
         with self.turn.lock:
             now = time.monotonic()

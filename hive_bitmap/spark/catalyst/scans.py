@@ -50,7 +50,7 @@ _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 @dataclass(frozen=True)
 class Condition:
-    """A `predicate`, and the expressions of its leaves that Spark has to evaluate.
+    """A predicate, with the leaves that only Spark can evaluate.
 
     `expressions` maps each of these leaves to the number by which the JVM knows its expression.
     """
@@ -235,7 +235,7 @@ class Scan:
     """A scan of a table in a query.
 
     `number` is the position of the scan in the question. `version` is equal for equal descriptions of a table.
-    `condition` is SQL text for people, `tree` the same condition as the JSON that `condition` takes.
+    `condition` is SQL text for people, `tree` the same condition in the JSON form that the function `condition` reads.
     `columns` are the columns of the table that the query needs. `indexed_known` says whether the JVM already knows
     which columns of the table are indexed. `native` says whether Spark's reader can read selected blocks only.
     `ordered` says whether the query sees the order of the rows. `nested` has the types of nested columns as JSON, by
@@ -257,7 +257,8 @@ class Scan:
     after which Spark stops reading, or None if Spark reads all rows. If the query sorts the rows and takes the first
     ones, `first` says which rows it needs; otherwise it is None.
 
-    `keys` has the keys of indexes that stand for expressions of the query, or that tests of columns imply.
+    `keys` are the names of the index keys with expressions that this scan uses. The query contains the expression of
+    such a key, or the query's tests of columns imply a test of the key.
     """
 
     number: int
@@ -327,9 +328,11 @@ class Scan:
 
 
 def why_too_small(scan: Scan, base: Table, settings: Settings) -> str | None:
-    """Return why reading a scan is faster than looking at its indexes.
+    """Return why a scan is too small for indexes to save time.
 
-    Return None if reading the scan is slower, or if this is unknown.
+    Return None if the scan is large enough. The result is also None if the session has set a strategy, if the scan does
+    not have to pay (`must_pay`), if Spark's reader cannot read selected blocks only (`native`), or if Spark has not
+    listed the files.
     """
     listed = scan.listed
     if settings.strategy is not None or not scan.must_pay or not scan.native or listed is None:
@@ -358,9 +361,9 @@ def worthwhile_runtime_filters(scan: Scan, base: Table, indexes: Sequence[Index]
     """Return the positions in `scan.runtime_filters` of the filters that are worth a job.
 
     The column of such a filter is indexed, or it is the only column of a key expression in `scan.keys`. Unless the
-    session has set a strategy, the scan must also take clearly longer than the job plus the start of a read by an
-    index. The result is empty for the strategy `full scan`, and if Spark cannot read selected blocks only
-    (`scan.native`).
+    session has set a strategy, the scan must also take clearly longer than the job plus the start of a read with an
+    index. The result is empty if the session has set the strategy `full scan`, and if Spark's reader cannot read
+    selected blocks only (`scan.native`).
     """
     if not scan.runtime_filters or settings.strategy == Strategy.FULL_SCAN or not scan.native:
         return []

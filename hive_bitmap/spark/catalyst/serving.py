@@ -166,9 +166,9 @@ class Serving:
                 PRICES.note(plan.factors, Reader.SPARK, estimate, seconds)
 
     def _leave_all(self, scans: Sequence[Mapping[str, Any]], why: str) -> list[dict[str, Any]]:
-        """Leave all scans alone, and log the reason `why` once.
+        """Return replies that leave all scans alone, for the reason `why`.
 
-        The fields of `scans` may follow another protocol.
+        The reason is logged once. The fields of `scans` may follow another protocol.
         """
         with self._lock:
             logged, self._mismatch_logged = self._mismatch_logged, True
@@ -260,8 +260,8 @@ class Serving:
     def _kept(self, question: Question, key: str | None, indexes: Sequence[Any]) -> _Kept | None:
         """Return the decision that equal questions share under `key`, with its id.
 
-        Return None if no decision is kept, if the table's `indexes` have changed since, or if the listing that the
-        decision needs was evicted.
+        Return None if no decision is kept, if the time to share it is over, if the table's `indexes` have changed
+        since, or if the listing that the decision needs was evicted.
         """
         shared = None if key is None else self._shared.get(key)
         if shared is None or time.monotonic() > shared.until or shared.state != _state(question.spark, indexes):
@@ -386,10 +386,11 @@ def _with_keys(
 
 
 def _judged(index: Index, whys: Mapping[str, str]) -> Index:
-    """Return the index with the reason why some of its expressions cannot be used.
+    """Add to an index the reason why expressions cannot be used.
 
-    `whys` has the reasons by the names of the expressions, of keys or aggregated. If no key of the index can be used,
-    the reason is its `problem`, else its `unusable_key`. An index with a problem is returned unchanged.
+    `whys` maps the names of unusable expressions, which are keys or aggregated, to reasons. Return the changed index.
+    If none of the index's keys can be used, its `problem` is set to the first reason, otherwise its `unusable_key`. An
+    index that already has a problem is returned unchanged.
     """
     definition = index.definition
     unusable = [expression for expression in definition.expressions if expression.name in whys]
@@ -419,6 +420,10 @@ def _key(asker: tuple[str, ...], scan: Mapping[str, Any], listed: ListingSummary
 
 
 def _state(spark: SparkSession, indexes: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the definitions, problems and segments of a table's indexes."""
+    """Return the state of a table's indexes, to detect changes.
+
+    The state has the definition, problem and segments of each index that queries may use; other indexes are left out.
+    The segments may be up to `catalog.INDEX_CACHE_SECONDS` old.
+    """
     seconds = catalog.INDEX_CACHE_SECONDS
     return tuple((index, tuple(catalog.segments(spark, index, seconds))) for index in indexes if not index.why_not)

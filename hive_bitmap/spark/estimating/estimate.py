@@ -192,9 +192,11 @@ def estimate(
     the files of these blocks. Each index is estimated as if it were built alone; built together with large indexes, it
     may get more shards.
 
-    A key of `values` is a column name in lower case, or an expression as Spark resolves it. The value of the key has
-    some texts that queries compare the column or expression with. The shares of these texts are estimated too, for an
-    index of this key alone. Raise NotFound, Unsupported or InvalidProperty as `build` does.
+    `values` maps a column name in lower case, or an expression as Spark resolves it, to texts that queries compare this
+    column or expression with. An index on only this column or expression gets an estimate for these texts, too
+    (`Estimate.blocks_of_values`, `Estimate.rows_of_values`).
+
+    Raise NotFound, Unsupported or InvalidProperty as `build` does, and NotPermitted if only Spark may read the table.
     """
     if not 0 < sample <= 1:
         raise InvalidProperty(f"sample is {sample}, but must be a share of the blocks above 0 and at most 1")
@@ -225,9 +227,10 @@ def _computed_files(
     definitions: Sequence[Definition],
     blocks_of: Sequence[Sequence[Longs]],
 ) -> list[Source]:
-    """Return the files with sampled blocks, for indexes with expressions as keys.
+    """Return the files in which key expressions have to be computed.
 
-    `blocks_of` has for each index a list: the sampled blocks of each task.
+    These are the files with sampled blocks of indexes that have expressions as keys. `blocks_of` has a list for each
+    index: the sampled blocks of each task.
     """
     paths = {
         footers.paths[footers.file[block]]
@@ -311,8 +314,8 @@ def _sampled_blocks(footers: _Footers, index: int, sample: float, cores: int) ->
     """Choose the blocks to sample for an index, and divide them among tasks.
 
     `index` is the position of the index, and `sample` the share of the blocks to choose. The result has an array for
-    each task: the positions of its blocks in `footers`. There are enough tasks to keep the cores busy, and no task
-    reads more than a task of a build would.
+    each task: the positions of its blocks in `footers`. The tasks keep the index's share of the `cores` busy, unless a
+    task would get fewer than TASK_BLOCKS blocks. On average, a task reads no more bytes than a task of a build would.
     """
     chosen = choose_blocks(footers.rows, footers.size[index], sample)
     read = footers.bytes * len(chosen) / max(1, len(footers.rows))

@@ -1,9 +1,9 @@
 """Queue the refreshes of one process.
 
-Each table has at most one pending refresh. A thread runs due refreshes, one after the other, and ends when no refresh
-is requested for a while. The thread is a daemon, so it does not keep the process alive.
+Each refresh key (a table and an interval) has at most one pending refresh. A thread runs due refreshes, one after the
+other, and ends when no refresh is requested for a while. The thread is a daemon, so it does not keep the process alive.
 
-The state of a table's refreshes is a value (`State`): the pending request, and when it may begin.
+The state of a key's refreshes is a value (`State`): the pending request, and when it may begin.
 """
 
 from __future__ import annotations
@@ -133,6 +133,7 @@ class State:
     def after(self, request: RefreshRequest, outcome: Outcome | None, ended: float) -> State:
         """Return the state after a refresh that ended at the time `ended`.
 
+        `request` is the request that the refresh has served. It is pending again if the refresh has to be repeated.
         `outcome` is None if the refresh failed.
         """
         unsettled = self.unsettled + 1 if outcome is Outcome.UNSETTLED else 0
@@ -170,9 +171,10 @@ class RefreshQueue:
         self._thread: Thread | None = None
 
     def want(self, request: RefreshRequest) -> bool:
-        """Add a request, or join it to the pending request with the same key.
+        """Add a request, or join it to a pending request.
 
-        Return False if there are too many tables.
+        A pending request with the same key is joined with the new request. Return False, and ignore the request, if
+        there are too many tables.
         """
         with self._changed:
             if request.key not in self._states and len(self._states) >= MOST_TABLES:

@@ -135,8 +135,8 @@ class Refresher:
         """Queue refreshes for the unindexed files of a query.
 
         Return a message about the files, or "" if there is nothing to say. An index that follows its table is refreshed
-        if a file is older than the index's interval. A newer file usually comes from a write that has already requested
-        a refresh.
+        if a file is older than the index's interval, or if the age of the files is unknown. A newer file usually comes
+        from a write that has already requested a refresh.
         """
         followers = following(indexes)
         whole_files = [file for file in results.whole_files if not _has_only_deletes(file)]

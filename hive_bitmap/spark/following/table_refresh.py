@@ -76,9 +76,10 @@ def refresh_followers(spark: SparkSession, key: RefreshKey, partitions: Iterable
     """Refresh the indexes that follow one table with the same interval.
 
     `key` names the table and the interval. Only `partitions` are refreshed; None stands for all partitions. The result,
-    or the error, is recorded in the root of each index. Indexes that no longer fit the table are left out, unless none
-    fits it. The outcome is TOO_EARLY if another build of one of the indexes
-    is running, and IN_VAIN if the table or its indexes no longer exist. Raises the errors of `refresh`.
+    or the error, is recorded in the root of each index. Indexes that no longer fit the table are left out, unless no
+    index fits it. The outcome is TOO_EARLY if another build of one of the indexes is running. The outcome is IN_VAIN if
+    there was nothing to do, for example because the table or its indexes no longer exist. Raises the errors of
+    `refresh`, except NotFound.
     """
     base, followers = followers_of(spark, key)
     if base is None or not followers:

@@ -52,10 +52,10 @@ Each module has a few entry points. All modules change the metastore first, and 
   table, so `clean` looks for the index table in that database before the folder counts as a leftover.
 * A manifest has, for each file, a checksum of the columns that the table had (`definition.schema_crc`). The checksum
   only shows whether a build would now read the same keys (`valid_schemas`), and which columns the build has looked at
-  (`known_schemas`). ORC files whose columns Spark finds by name are marked (`by_name`), and stay indexed
-  under any checksum. Hive's ways of finding columns differ from version to version, so `hive/` ignores this mark. If a
-  column was added after a file was indexed, and the file has no column of that name (`foreign`), the column is NULL in
-  the file, so tasks may read it.
+  (`known_schemas`). An ORC file that names its columns, all of simple types without timestamps, is marked (`by_name`),
+  and stays indexed under any checksum. Hive's ways of finding columns differ from version to version, so `hive/`
+  ignores this mark. If a column was added after a file was indexed, and the file has no column of that name
+  (`foreign`), the column is NULL in the file, so tasks may read it.
 * For the metastore a renamed table is another table. `maintaining/attach` moves the indexes to the table's new name. If
   the files of the table have stayed in place, the files of the index stay too: `roots.rename` writes the new name to
   the marker of the root, then `catalog_changes.move` renames the index table and writes the new definition. The

@@ -52,10 +52,10 @@ def rename(spark: SparkSession, table: str, name: str, new_name: str) -> None:
 def set_properties(spark: SparkSession, table: str, name: str, properties: Mapping[str, str]) -> None:
     """Set properties of an index: OWN_PROPERTIES and user-defined properties.
 
-    `encoding` and `compression` take effect with the next rebuild, all other properties at once. After a change of the
-    encoding, the next rebuild builds the whole index. User-defined properties are stored and shown. Raise NotFound if
-    there is no such index. Raise InvalidProperty for an invalid value, for a name that looks like a misspelling of one
-    of OWN_PROPERTIES, and for `aggregates`, which never change.
+    `encoding`, `compression` and `keep_removed` take effect with the next rebuild, all other properties at once. After
+    a change of the encoding, the next rebuild builds the whole index. User-defined properties are stored and shown.
+    Raise NotFound if there is no such index. Raise InvalidProperty for an invalid value, for a name that looks like a
+    misspelling of one of OWN_PROPERTIES, and for `aggregates`, which never change.
     """
     base, indexes = catalog.table_and_indexes(spark, table)
     index = catalog.named(base, indexes, name)

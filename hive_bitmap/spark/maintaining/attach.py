@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 def attach(
     spark: SparkSession, table: str, former: str, *, progress: Callable[[BuildProgress], None] | None = None
 ) -> list[BuildReport]:
-    """Give a renamed table the indexes that it had under its name `former`.
+    """Attach the indexes that a renamed table had under another name.
 
-    Files that are unchanged since they were indexed are not read again. Return a report for each index that this call
-    has attached, sorted by name. A session with indexes enabled attaches indexes itself at `ALTER TABLE .. RENAME TO`.
-    Raise NotFound if the table or the indexes do not exist. Raise Unsupported if there is still a table with the name
-    `former`, or if an index is not trusted or does not fit the table. Raise AlreadyExists if the new name of an index
-    is taken, and BuildFailed if a build fails.
+    `table` is the new name of the table, and `former` its old name. Files that are unchanged since they were indexed
+    are not read again. Return a report for each index that this call has attached, sorted by name. A session with
+    indexes enabled attaches indexes itself at `ALTER TABLE .. RENAME TO`. Raise NotFound if the table or the indexes do
+    not exist. Raise Unsupported if there is still a table with the name `former`, or if an index is not trusted or does
+    not fit the table. Raise AlreadyExists if the new name of an index is taken, and BuildFailed if a build fails.
     """
     reports, staying = _attach(spark, table, former, progress)
     if staying:
@@ -119,8 +119,9 @@ def _under_new_name(base: Table, former: Definition) -> Definition:
 def _may_stay(spark: SparkSession, base: Table, index: Index) -> bool:
     """Return whether an index may keep its folder.
 
-    `base` is the renamed table, and its files have stayed in place. The index may keep its folder only if the table was
-    renamed within its database, and if the marker in the index's root names this index and no other metastore.
+    `base` is the renamed table. Whether its files have stayed in place is not checked here. The index may keep its
+    folder only if the table was renamed within its database, if the index has the current format, and if the marker in
+    the index's root names this index and no other metastore.
     """
     former = index.definition
     if former.is_former or not former.id or former.database != base.database or former.catalog != base.catalog:
@@ -130,11 +131,10 @@ def _may_stay(spark: SparkSession, base: Table, index: Index) -> bool:
 
 
 def _keep(spark: SparkSession, base: Table, index: Index, indexes: Sequence[Index], renamed: Definition) -> None:
-    """Give an index the new name of its table, without moving the index.
+    """Update an index in place for the new name of its table.
 
     `indexes` are all indexes of the table's old name. `renamed` is the definition of the index under the new name.
-    Raise Unsupported if another index claims the folder, and AlreadyExists if the new name of the index table is
-    taken.
+    Raise Unsupported if another index claims the folder, and AlreadyExists if the new name of the index table is taken.
     """
     former = index.definition
     if problem := roots.rival(former, catalog.trusted_definitions(indexes)):

@@ -38,9 +38,10 @@ BY_TAKING_OVER = "if this metastore was moved, and is not a copy, run clean with
 class Leftover:
     """A folder that a build left behind and no table references.
 
-    `bytes` is the size of the folder; `why` says why the folder was left behind. The folder is due for deletion in
-    `seconds` seconds; 0 means now. `kept` says why the folder is never deleted: nothing proves that it belongs to an
-    index, it contains other files, or it cannot be read. `kept` is "" if the folder can be deleted.
+    `bytes` is the size of the folder, or 0 if it was not measured; `why` says why the folder was left behind. The
+    folder is due for deletion in `seconds` seconds; 0 means now. `kept` says why the folder is never deleted: nothing
+    proves that it belongs to an index, it contains other files, or it cannot be read. `kept` is "" if the folder can be
+    deleted.
     """
 
     path: str
@@ -271,9 +272,9 @@ def _only_begun(folders: Sequence[str], given_folder: str, grace_seconds: float,
 
 @dataclass(frozen=True)
 class _Search:
-    """Which dropped indexes to look for.
+    """Which existing and dropped indexes to clean up.
 
-    The search looks for the dropped indexes of a `table`. If `table` is None, the search looks for indexes that had
+    The search includes the indexes of a `table`. If `table` is None, the search includes the indexes that have, or had,
     their index table or their base table in `database`. `given_folder` is the folder that the caller gives, or "".
     `taken_over` is `given_folder` if the caller takes the folder over, otherwise "". `this_metastore` is the id of the
     metastore.
@@ -317,7 +318,7 @@ def _dropped(
 def _index_databases(folders: Sequence[str], search: _Search) -> list[str]:
     """Return the databases that have or had the index tables of these folders.
 
-    Only indexes in the folders that `search` includes are considered. The database of the search is left out.
+    Indexes that `search` does not include are ignored. The result is sorted, and lacks the database of the search.
     """
     owners = filter(None, (_owner(folder, search)[0] for folder in folders))
     databases = {definition.index_table_database for definition in owners if search.is_for(definition)}
@@ -369,7 +370,7 @@ def _owner(folder: str, search: _Search) -> tuple[Definition | None, str]:
 def _by_generations(folder: str) -> Definition | None:
     """Return the definition in the markers of a folder's generations.
 
-    The folder itself has no marker. Return None if no generation has a readable marker.
+    The folder itself has no readable marker. Return None if no generation has a readable marker.
     """
     written = (generation.definition_of(path) for path in generation.all_below(folder))
     return next((definition for definition in written if definition is not None), None)

@@ -26,11 +26,13 @@ log = logging.getLogger(__name__)
 def drop(spark: SparkSession, table: str, name: str, *, if_exists: bool = False, where: str | None = None) -> bool:
     """Drop an index and delete its generations; delete nothing else.
 
-    Return whether the index existed. With `where`, a condition on the partition columns, only the partitions that
-    satisfy it are dropped from the index; if no covered partition remains, the index is dropped. The base table may
-    have been dropped before. Raise NotFound for an unknown table or index, unless `if_exists`. Raise NotFound if the
-    index covers no partition that satisfies `where`. Raise Unsupported for `where` on an index without a WHERE, because
-    it covers all partitions.
+    Return whether the index existed. The base table may have been dropped before; then `where` is ignored. Raise
+    NotFound for an unknown table or index, unless `if_exists`.
+
+    `where` is a condition on the partition columns: only the partitions that satisfy it are dropped from the index. If
+    no covered partition remains, the index is dropped. Raise NotFound if the index covers no partition that satisfies
+    `where`. Raise Unsupported if `where` is given for an index that is not trusted, or that was created without a WHERE
+    and so covers all partitions. Raise InvalidPredicate for a malformed `where`.
     """
     metastore.split_name(spark, table)  # raises an error for a malformed name, also with `if_exists`
     try:

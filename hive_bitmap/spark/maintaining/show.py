@@ -57,13 +57,13 @@ class PartitionStatus:
     `name` is like `p=1/q=x`, and empty for an unpartitioned table. A segment may have rows of many partitions, so
     `index_rows` and `index_bytes` are estimated by the share of the partition in its base rows.
 
-    `fresh`, `stale`, `unindexed` and `gone` are numbers of base files: files that are unchanged since they were
-    indexed, files that have changed since, files that are not in the index, and deleted files that are in the index.
-    `built` is when the last build began, in seconds since 1970; None if the partition was not built. `unseen_since` is
-    the time of the oldest file change that is not in the index, in seconds since 1970; None without such a change, or
-    if the log of the table does not record the time. `keys` is the number of distinct keys; None if it was not
-    requested. The next rebuild reads `to_read` files of `bytes_to_read` bytes; `why_read` has the number of these files
-    for each reason. Numbers of rows are None if only Spark may read the table.
+    `fresh`, `stale`, `unindexed` and `gone` are numbers of base files: files for which the index can be used, files
+    that have changed since they were indexed or are now read in another way, files that are not in the index, and
+    deleted files that are in the index. `built` is when the last build began, in seconds since 1970; None if the
+    partition was not built. `unseen_since` is the time of the oldest file change that is not in the index, in seconds
+    since 1970; None without such a change, or if the log of the table does not record the time. `keys` is the number of
+    distinct keys; None if it was not requested. The next rebuild reads `to_read` files of `bytes_to_read` bytes;
+    `why_read` has the number of these files for each reason. Numbers of rows are None if only Spark may read the table.
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (Field("partition", "partition", of="name"), *_STATUS_FIELDS)
@@ -91,11 +91,11 @@ class PartitionStatus:
 class IndexStatus(Report):
     """The state of one index: its partitions, and sums over all partitions.
 
-    Partitions that its WHERE excludes are left out. `problem` says why queries cannot use the index or parts of it; ""
-    if they can use all of it. `keys` is the number of distinct keys; None if it was not requested. `last_refresh` is
-    the last recorded refresh after writes; None without a record. `segments` is the number of segments. `dead_rows` is
-    the number of base rows of deleted files, which only SQL queries of the index table see; None if only Spark may
-    read the table.
+    Partitions that the WHERE of the index excludes are left out, unless the index still has files of them. `problem`
+    says why queries cannot use the index or parts of it; "" if they can use all of it. `keys` is the number of distinct
+    keys; None if it was not requested. `last_refresh` is the last recorded refresh after writes; None without a record.
+    `segments` is the number of segments. `dead_rows` is the number of base rows of deleted files, which only SQL
+    queries of the index table see; None if only Spark may read the table.
     """
 
     _fields: ClassVar[tuple[Field, ...]] = (

@@ -44,7 +44,10 @@ def drop_database(spark: SparkSession, database: str, *, if_exists: bool) -> Non
 
 
 def rename(spark: SparkSession, table: Table, name: str) -> None:
-    """Rename a table inside its database; its files are not moved."""
+    """Rename a table inside its database.
+
+    The files of an external table are not moved.
+    """
     metastore.of(spark).rename_table(spark, table, name)
 
 

@@ -59,7 +59,7 @@ def partitions(spark: SparkSession, base: Table, values: Sequence[Values] | None
 def removed_files(spark: SparkSession, base: Table, since: float) -> frozenset[str]:
     """Return the paths of the files removed from a lake table since a time.
 
-    `since` is in seconds since 1970.
+    `since` is in seconds since 1970. The result is empty for a table that is not a lake table.
     """
     if base.lake is None:
         return frozenset()
@@ -82,7 +82,7 @@ def list_files(base: Table, of_table: Sequence[Partition]) -> list[Source]:
 def require_one_listing(source: Source) -> None:
     """Raise Unsupported if Hive may read files that Spark does not read.
 
-    Only files in the folder of the source are checked.
+    Only the files and subfolders directly in the folder of the source are checked.
     """
     try:
         listing = stores.listing(source.folder)

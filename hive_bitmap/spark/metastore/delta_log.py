@@ -44,7 +44,7 @@ def described(spark: SparkSession, table: Table) -> Table:
 def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
     """Return the current files of a Delta table, sorted by path.
 
-    Raise Unsupported if the log is unreadable.
+    Raise Unsupported if the log is unreadable, or if there are more than MOST_FILES files.
     """
     from pyspark.sql import DataFrame
 
@@ -65,8 +65,8 @@ def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
 def removed_files(spark: SparkSession, table: Table, since: float) -> frozenset[str]:
     """Return the paths of the files removed from a Delta table since a time.
 
-    `since` is in seconds since 1970. The log keeps removed files for `delta.deletedFileRetentionDuration`. Raises
-    Unsupported if the log is unreadable.
+    `since` is in seconds since 1970. The log keeps removed files for `delta.deletedFileRetentionDuration`. The result
+    has at most MOST_FILES paths. Raises Unsupported if the log is unreadable.
     """
     from pyspark.sql import DataFrame
 

@@ -55,8 +55,12 @@ def described(spark: SparkSession, table: Table) -> Table:
 def table_of_catalog(spark: SparkSession, catalog: str, database: str, name: str) -> Table | None:
     """Return a table that is in an Iceberg catalog but not in the metastore.
 
-    Return None if the table does not exist. `catalog` is "" for the session catalog. Raises Unsupported for a name with
-    characters that catalogs treat differently, and for a catalog that fails.
+    `catalog` is "" for the session catalog. Return None if the table does not exist, in a Spark Connect session, and
+    for the session catalog if Iceberg does not replace it. If the table cannot be read, the result is marked as
+    unreadable (`lake_tables.unreadable`).
+
+    Catalogs treat some characters differently. For a name with such characters, the result is None for the session
+    catalog; for another catalog, Unsupported is raised.
     """
     from pyspark.errors import AnalysisException
 
@@ -83,7 +87,8 @@ def table_of_catalog(spark: SparkSession, catalog: str, database: str, name: str
 def live_files(spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
     """Return the current files of an Iceberg table, sorted by path.
 
-    Raise Unsupported if the files cannot be listed.
+    Raise Unsupported if the files cannot be listed, if there are more than MOST_FILES files, or if a file is listed
+    twice.
     """
     name = in_spark(table.database, table.name, catalog=table.catalog)
     try:
@@ -107,7 +112,8 @@ def removed_files(spark: SparkSession, table: Table, since: float) -> frozenset[
     """Return the paths of the files removed from an Iceberg table since a time.
 
     `since` is in seconds since 1970. Files are removed by snapshots, and only snapshots that still exist are
-    considered. A rollback removes no file. Raises Unsupported if the table's metadata cannot be read.
+    considered. A rollback removes no file. The result has at most MOST_FILES paths. Raises Unsupported if the table's
+    metadata cannot be read.
     """
     name = in_spark(table.database, table.name, catalog=table.catalog)
     try:

@@ -92,9 +92,9 @@ class JvmMetastore(SqlMetastore):
         return are_new
 
     def _add_partitions(self, spark: SparkSession, table: Table, new: Mapping[Values, str]) -> bool:
-        """Add partitions without a statement; return whether all partitions were new.
+        """Add partitions through Spark's catalog; return whether all were new.
 
-        `new` has the folder of each partition.
+        No SQL statement runs. `new` has the folder of each partition; an existing partition is not changed.
         """
         if not new:
             return True

@@ -1,8 +1,8 @@
 """Read values from a classic session's JVM through py4j.
 
 A value is transferred as JSON text, written by Spark's Jackson library. The text takes one call for each 8,000
-characters; without the text, there would be one call for each field. All functions but `available` need a session that
-is `available`.
+characters; without the text, there would be one call for each field. Except for `available`, all functions that take a
+session need a session for which `available` is true.
 """
 
 from __future__ import annotations

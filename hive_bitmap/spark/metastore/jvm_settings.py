@@ -62,7 +62,11 @@ def enforced(server: Mapping[str, str], session: Mapping[str, str]) -> dict[str,
 
 
 def session(spark: SparkSession) -> dict[str, str]:
-    """Return the session's settings that are not at their defaults."""
+    """Return the session's settings that are not at their defaults.
+
+    The result includes the settings in OF_READERS of the Hadoop configuration, and stays within the limits that the
+    server sets (`enforced`).
+    """
     session_settings = jvm_reader.to_python(spark, cast(Any, spark.conf)._jconf.getAll())
     return _enforced(spark, {**_of_readers(spark), **session_settings})
 

@@ -1,7 +1,7 @@
 """Make a `Table` from the log of a Delta or Iceberg table.
 
-The JVM reads facts from the log. Only known features are supported: if a table uses another one, Spark may read the
-table by other rules, so the table cannot have indexes.
+The JVM reads facts from the log. Only known features are supported: if a table uses an unknown feature, Spark may read
+the table by other rules, so the table cannot have indexes.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def split_name(spark: SparkSession, name: str) -> tuple[str, str, str]:
 
     The name has the form `t`, `db.t` or `catalog.db.t`, and the result is the table that `spark.table` reads for this
     name. The catalog is "" for the session catalog. Raises Unsupported if the table is in another catalog that is not
-    one of Iceberg's.
+    one of Iceberg's, or if the name has such a catalog but no database.
     """
     catalog, database, table = name_parts(name)
     catalog = catalog or catalog_of(spark, database)
@@ -149,8 +149,8 @@ def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], l
     """Return a table and other tables of its database.
 
     `others(database, table)` returns the names of the other tables; missing tables are left out. For a table of another
-    catalog, they are in the database of the same name in the session catalog. If the session can
-    describe many tables in one call, one call describes all of them. Raises NotFound, as `describe` does.
+    catalog, the other tables are in the database of the same name in the session catalog. If the session can describe
+    many tables in one call, one call describes all of them. Raises NotFound, as `describe` does.
     """
     from pyspark.errors import AnalysisException
 
@@ -284,7 +284,7 @@ def default_parallelism(spark: SparkSession) -> int:
 
 
 def current_user(spark: SparkSession) -> str:
-    """Return the user of the session, who owns the tables that it creates."""
+    """Return the user of the session, who owns the tables that the session creates."""
     return of(spark).current_user(spark)
 
 

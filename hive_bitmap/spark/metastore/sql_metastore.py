@@ -163,9 +163,10 @@ class SqlMetastore:
 
 
 def is_unknown_kind(error: PySparkException) -> bool:
-    """Return whether Spark does not support a table's kind or column types.
+    """Return whether an error says that Spark does not support a table.
 
-    `error` is Spark's error for the table. Examples are index tables of Hive 2, and types that only Hive has.
+    `error` is Spark's error for the table. Spark supports no index tables of Hive 2, for example, and no columns of
+    types that only Hive has.
     """
     return any(condition in str(error) for condition in ("HIVE_TABLE_TYPE", "UNSUPPORTED_HIVE_TYPE"))
 

@@ -18,7 +18,8 @@ OWN_STATEMENT = "/* hive_bitmap */"  # marks a DROP of this package, with which 
 def creating(table: Table) -> str:
     """Return the statement that creates an external Parquet table.
 
-    `Metastore.create_table` describes the table. For a table whose provider is `hive`, the statement also runs in Hive.
+    `table` describes the new table, as in `Metastore.create_table`; its owner is ignored. For a table whose provider is
+    `hive`, the statement also runs in Hive.
     """
     properties = dict(table.properties)
     comment = properties.pop("comment", "")

@@ -70,9 +70,10 @@ def evaluate_leaves(
 ) -> dict[SparkLeaf, pa.Array]:
     """Have Spark evaluate the leaves of a predicate that only Spark can evaluate.
 
-    Return, by leaf, the keys for which the leaf is TRUE. A leaf is evaluated over the keys that the files of `table`
-    have in an index: the index in `chosen` that serves the column of the leaf. Leaves without such an index, and leaves
-    that Spark could not evaluate, are left out.
+    Return, by leaf, the keys for which the leaf is TRUE. `chosen` maps each column, in lower case, to the index that
+    serves it. A leaf is evaluated over the distinct keys of this index, in the shards that cover files of `table`. A
+    leaf is left out if no index serves its column, if there are too many keys, if a shard is damaged, or if Spark
+    cannot evaluate the leaf.
     """
     tests = (leaf.test if isinstance(leaf, Implied) else leaf for leaf in leaves_of(predicate))
     leaves = dict.fromkeys(test for test in tests if isinstance(test, SparkLeaf))
@@ -99,10 +100,10 @@ def _key(definition: Definition, name: str) -> tuple[Column, pa.Field]:
 
 
 def _distinct(definition: Definition, column: str, table: TableFiles) -> pa.Array | None:
-    """Return the distinct keys that some files have in an index.
+    """Return the distinct keys in the shards that cover some files.
 
-    `column` names the key, and `table` has the files. Return None if there are too many keys to evaluate, or if a shard
-    is damaged.
+    `definition` is the index of the shards, `column` names the key, and `table` has the files. Return None if there are
+    too many keys to evaluate, or if a shard is damaged.
     """
     _, field = _key(definition, column)
     keys, pending, rows = pa.array([], field.type), [], 0
@@ -160,7 +161,8 @@ def look_up_snapshot(
 
     `chosen` maps each column, in lower case, to the index that serves it. Return a tuple of three: the results, the
     estimated seconds of a count by the index, and the estimated seconds of Spark's own count. The seconds mean nothing
-    if nothing is counted. Raises Unsupported if Spark counts faster, and StoreError.
+    if nothing is counted. Raises Unsupported if Spark counts faster and `counting` is not forced, and StoreError if a
+    store fails.
     """
     resolved = snapshot.resolved
     matching_keys = evaluate_leaves(resolved.engine, resolved.predicate, chosen, snapshot.files)
@@ -197,9 +199,9 @@ class Evaluation:
     """A function that evaluates lookups, unless Spark counts faster.
 
     A call evaluates lookups and returns their results. The call raises Unsupported if Spark would count one of the key
-    sets in less time. `cost` estimates the cost of a key set. `engine` makes a late plan wait before each lookup
-    (`Engine.take_turn`). `seconds` is the estimated time of the index for all key sets so far; `by_spark` is the
-    estimated time of Spark.
+    sets in less time, and `counting` is not forced. `cost` estimates the cost of a key set. `engine` makes a late plan
+    wait before each lookup (`Engine.take_turn`). `seconds` is the estimated time of the index for all key sets so far;
+    `by_spark` is the estimated time of Spark.
     """
 
     spark: SparkSession

@@ -85,9 +85,9 @@ class Reading:
 class Prepared:
     """A plan, and the input of the tasks that execute it.
 
-    `reading` is None if Spark reads everything. `snapshot` is None if no snapshot was needed to choose the plan. If
-    blocks with matching rows are left out, because the query does not need them, `unbounded` is the plan that reads
-    all blocks with matching rows; otherwise it is None.
+    If `reading` is None, Spark reads everything. `snapshot` is None if the plan was chosen without a snapshot, and in a
+    copy (`without_scan`). If blocks with matching rows are left out, because the query does not need them, `unbounded`
+    is the plan that reads all blocks with matching rows; otherwise it is None.
     """
 
     plan: Plan
@@ -163,10 +163,11 @@ class _PlannedRequest:
 
     @cached_property
     def limit(self) -> int | None:
-        """The estimated number of rows, selected by indexes, after which Spark stops reading.
+        """The estimated number of selected rows after which Spark stops reading.
 
-        The result is larger than the LIMIT of the query, because tests that the index does not cover reject rows: each
-        such test is assumed to keep a third. The result is None if Spark reads all rows.
+        The indexes select these rows. Spark rejects some of them by tests that no index covers, so the result is larger
+        than the LIMIT of the query: each such test is assumed to keep a third of the rows. The result is None if Spark
+        reads all rows.
         """
         if self.request.limit is None:
             return None
@@ -213,7 +214,10 @@ def prepare(
 
 
 def _as_chosen(prepared: Prepared, strategy: Strategy | None) -> Prepared:
-    """Return a plan with the strategy that the session or query has chosen."""
+    """Return a plan with the strategy that the session or query has chosen.
+
+    The plan is returned unchanged if `strategy` is None, or if `prepared` has no cost for `strategy`.
+    """
     if strategy is None or strategy not in prepared.plan.costs:
         return prepared
     reason = "chosen by hive_bitmap.strategy" + (f"; {prepared.plan.reason}" if prepared.unbounded else "")
@@ -287,11 +291,12 @@ def _by_cost(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> 
 def _first_rows(
     case: _PlannedRequest, snapshot: Snapshot, inputs: PlanInputs, unbounded: Prepared, results: LookupResults
 ) -> Prepared | None:
-    """Return a plan that reads only blocks with rows that a sorted query needs.
+    """Plan to read only the blocks that a sorted query needs.
 
     `unbounded` is the plan for all matching blocks, and `results` are its lookup results. Return None if every block
-    may have needed rows, if the new plan is not the cheapest, or if this process cannot read the rows itself. Tasks
-    cannot read the rows, because all files have to be compared after the read.
+    may have needed rows, if a strategy other than `rows` was chosen, or if this process cannot read the rows itself. If
+    no strategy was chosen, also return None if the new plan is not the cheapest. Tasks cannot read the rows, because
+    all files have to be compared after the read.
     """
     plan, bounded = unbounded.plan, _bounded(case, snapshot, results)
     if bounded is None or case.settings.strategy not in (None, Strategy.ROWS):
@@ -514,9 +519,9 @@ def _choice(request: Request, resolved: ResolvedTable) -> IndexChoice:
 
 
 def _counting(request: Request, base: Table, choice: IndexChoice, own_settings: Settings) -> Counting:
-    """Return the sets of keys by which rows are counted.
+    """Return what a request counts, as an argument of the lookup.
 
-    The result has no sets if rows are read.
+    The result has no key sets if the request reads rows.
     """
     of_blocks = request.measures and len({definition.name for definition in choice.by_column.values()}) > 1
     sets = (request.grouping_sets or (request.keys,)) if request.count else ()

@@ -71,10 +71,11 @@ def prune_partitions(
 
 
 def _matching_values(base: Table, predicate: Predicate, typed: pa.Table, engine: Engine) -> MatchingKeys:
-    """Return the partition values for which Spark's leaves are TRUE, by leaf.
+    """Return, by leaf, the partition values for which the leaf is TRUE.
 
-    Such a leaf of the predicate tests one partition column, and only Spark (`engine`) can evaluate it. Spark evaluates
-    the leaf over the distinct values of this column in `typed`. A leaf that Spark cannot evaluate is left out.
+    The leaves are those of the predicate that test a partition column, and that only Spark (`engine`) can evaluate.
+    Spark evaluates a leaf over the distinct values of its column in `typed`. A leaf that Spark cannot evaluate is left
+    out.
     """
     columns = {column.name.lower(): column for column in base.partition_columns if column.name in typed.column_names}
     matching_values = {}
@@ -94,11 +95,11 @@ def states(
     schemas: Collection[int] | None,
     numbers: Sequence[int],
 ) -> TableFiles:
-    """Return the files of partitions, and their records in indexes.
+    """Return the files of partitions, and what indexes record about the files.
 
     `schemas` are the schema checksums under which an indexed file's keys are still valid. None means all checksums.
     Files indexed under another checksum count as unindexed. `numbers` are the positions of the partitions among all
-    listed partitions. Raises Unsupported for an ambiguous folder.
+    listed partitions. Raises Unsupported for a folder with an ambiguous layout.
     """
     files = files_in(base, [partition.location for partition in partitions])
     listed = _states(base, [partition.values for partition in partitions], files, numbers)
@@ -229,9 +230,9 @@ class Snapshot:
     """The partitions that remain after pruning, and their files.
 
     `predicates` are the residual predicates of these partitions. `values` has a row of typed values for each of them.
-    `indexes` are the names of the indexes whose manifests were read. `zone` is the session's time zone. `schemas` are
-    the `definition.known_schemas` of the table. `store` is the speed of the files' store. `all_partitions` are all
-    partitions of the table, including the pruned ones; empty if Spark has listed the files.
+    `indexes` are the names of the indexes whose manifests were read. `zone` is the default time zone of Spark's JVM.
+    `schemas` are the `definition.known_schemas` of the table. `store` is the speed of the files' store.
+    `all_partitions` are all partitions of the table, including the pruned ones; empty if Spark has listed the files.
     """
 
     resolved: ResolvedTable
@@ -265,7 +266,8 @@ class Snapshot:
 def take(spark: SparkSession, resolved: ResolvedTable, indexes: Sequence[Index]) -> Snapshot:
     """Read the current state of a table and these indexes.
 
-    Raises Unsupported for a folder with an ambiguous layout, and StoreError.
+    Raises Unsupported for a folder with an ambiguous layout, and for a lake table whose files Spark does not list.
+    Raises StoreError if a store fails.
     """
     base, format = resolved.base, file_listing.format_of(resolved.base)
     zone = metastore.time_zone(spark)

@@ -3,9 +3,10 @@
 Only Spark reads partition columns whose values have no Arrow type, columns with default values, and base files whose
 current version is in no index. This module also says how finely Spark's own reader can skip data.
 
-Tasks run on other machines, with another Python and other permissions. Before a plan first relies on tasks, a small job
-has each task open a file, once for each session and store. Without this check, a query that Spark alone can answer
-would fail if tasks cannot read the files.
+Tasks run on other machines, with another Python and other permissions. Before a plan relies on tasks, a small job
+checks whether each task can reach a file. The answer is cached for each session and store: for an hour if tasks can
+reach the file, otherwise for five minutes. Without this check, a query that Spark alone can answer would fail if tasks
+cannot read the files.
 """
 
 from __future__ import annotations
@@ -70,9 +71,10 @@ def _why_whole(file: WholeFile) -> str:
 
 
 def require_readable(spark: SparkSession, settings: Mapping[str, str], path: str) -> None:
-    """Raise StoreError if tasks cannot open the file at this path.
+    """Raise StoreError if tasks cannot reach the file at this path.
 
-    No job runs if tasks run on the driver's machine.
+    The answer is cached for the store of the file. No job runs if the answer is cached, or if tasks run on the driver's
+    machine.
     """
     if settings.get("spark.master", "").startswith("local"):
         return

@@ -42,9 +42,9 @@ class FunctionDecision:
 def decision_on(frame: DataFrame, table: str, predicate: str | None, strategy: Strategy | None) -> FunctionDecision:
     """Plan a DataFrame, and return the optimizer rule's decision on it.
 
-    `frame` comes from `table_rows`, and must not have been planned before. `table` and `predicate` are the arguments
-    that `frame` was made with; None means no predicate. `strategy` is the strategy that was set for the DataFrame; None
-    if the planner chooses. Raises Unsupported if this strategy cannot answer.
+    `frame` has the rows of `table_rows`, or counts of these rows, and must not have been planned before. `table` and
+    `predicate` are the arguments that `table_rows` was called with; None means no predicate. `strategy` is the strategy
+    that was set for the DataFrame; None if the planner chooses. Raises Unsupported if this strategy cannot answer.
     """
     if why := why_spark_alone(frame.sparkSession):
         if strategy not in (None, Strategy.FULL_SCAN):

@@ -125,8 +125,10 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
     a line has no match. `utf8` allows base files whose paths are not ASCII, for a Hive whose JVM has UTF-8 as its
     default charset. A warning is logged if Hive might stop at its limit (hive.index.compact.query.max.size).
 
-    Raises the errors of `plan`, and Unsupported for a table whose blocks cannot be determined, for a base file whose
-    path Hive would misread, or for a folder that Hive may list differently from Spark. Then nothing is written.
+    Raises the errors of `plan`, and NotPermitted if only Spark may read the table. Raises Unsupported for a Spark
+    Connect client, for a lake table, for a table whose blocks cannot be determined, for a base file whose path Hive
+    would misread, or for a folder that Hive may list differently from Spark. If any of these errors is raised, nothing
+    is written.
     """
     if not jvm_reader.available(spark):
         raise Unsupported(f"a Spark Connect client cannot compute offsets: use a classic session; {BY_SERVER}")
@@ -156,8 +158,9 @@ def write_offsets(spark: SparkSession, table: str, predicate: str | None, path: 
 def whole_files(planned: Plan, listed: Mapping[str, FileStatus]) -> list[str]:
     """Return the files of a plan whose current version is not indexed.
 
-    All blocks of these files must be listed in the result file. `listed` are the files of the table by path, with the
-    tags of the store, which Spark's listing lacks.
+    All blocks of these files must be listed in the result file. If the plan has no lookup results, return all files, or
+    no files if no row satisfies the predicate. `listed` are the files of the table by path, with the tags of the store;
+    the files of Spark's own listing have no tags.
     """
     if planned.candidates is None:
         nothing = planned.blocks_total == 0  # no row satisfies the predicate

@@ -1,6 +1,6 @@
-"""Make DataFrames of a table's rows, which the optimizer rule plans.
+"""Make DataFrames that the optimizer rule plans.
 
-A DataFrame is `spark.table(table).where(predicate)`.
+Each DataFrame has the rows of `spark.table(table).where(predicate)`.
 """
 
 from __future__ import annotations

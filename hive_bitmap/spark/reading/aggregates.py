@@ -80,11 +80,11 @@ _Tallied: TypeAlias = "_Tally | _NotCounted"
 
 @dataclass(frozen=True)
 class _Counted:
-    """The counts from the index, and the files that it cannot count.
+    """The counts from the index, and the files that the index cannot count.
 
-    `counts` has each key once, and COUNT. `uncounted` are the lookups of the indexed files that cannot be counted.
-    These files and the `whole_files` of the LookupResults have to be read, unless the counts are `enough` for the
-    query.
+    `counts` has one row for each key, with the column COUNT. `uncounted` are the lookups of the indexed files that
+    cannot be counted. These files and the `whole_files` of the LookupResults have to be read, unless the counts are
+    `enough` for the query.
     """
 
     counts: pa.Table
@@ -105,12 +105,13 @@ def known_counts(
 ) -> tuple[tuple[pa.Table, ...], frozenset[Place]] | None:
     """Count each grouping set of a prepared request from the index.
 
-    Files in `changed` have changed since the lookup, and are not counted. Return a table for each grouping set, and
-    the files that the tables do not cover, which have to be read. A table has the grouping columns and `count`
-    (int64), with a row for each combination of values that occurs. If the request has measures, their stored columns
-    follow. If the request has `summaries`, the table for a column of many values may be a summary of the column
-    (`key_merge.summary`). If the request has `top`, a table may have only some groups, among them the groups that
-    `top` asks for.
+    Files in `changed` have changed since the lookup, and are not counted. Return a table for each grouping set, and the
+    files that the tables do not cover, which have to be read. A table has the grouping columns and `count` (int64),
+    with a row for each combination of values that occurs. If the request has measures, their stored columns follow. If
+    the request has `summaries`, the table for a column of many values may be a summary of the column
+    (`key_merge.summary`). If the request has a `group_summary`, the table may be a summary of the groups, with the
+    additional column DISTINCT (`group_summaries`). If the request has `top`, a table may have only some groups, among
+    them the groups that `top` asks for.
 
     Return None if Spark has to count all files, for example because a store fails or the keys take too much memory.
     Keys that take too much memory are recorded (`answer_size.remember_too_large`), so the next request for them fails
@@ -184,7 +185,8 @@ def _counts_of_set(
     """Count one grouping set from the index, as far as possible.
 
     The result also has the files that the index cannot count. Files in `changed` are not counted. Return None if Spark
-    has to count all files. Raises TooLarge if the keys take more than `limit` bytes.
+    has to count all files. Raises TooLarge if the keys take more than `limit` bytes, and NotSummed if an aggregate
+    cannot be added up.
     """
     if plan.strategy != Strategy.INDEX_ONLY:
         return None
@@ -293,9 +295,10 @@ def _summaries(
     matching_keys: MatchingKeys,
     limit: int,
 ) -> pa.Table:
-    """Summarize the groups of a column, in this process or in a task.
+    """Summarize a column by groups, in this process or in a task.
 
-    Take the arguments, return the result and raise the errors of `group_summaries`.
+    Take the arguments, return the result and raise the errors of `group_summaries`. `keys` are the two columns of
+    `needed`.
     """
     compute = partial(group_summaries, needed=needed, matching_keys=matching_keys, limit=limit)
     return _computed(spark, lookups, keys, compute)
@@ -414,11 +417,11 @@ def _add_up(
     limit: int,
     by_partition: bool,
 ) -> _Tallied:
-    """Add up the aggregates of a lookup by key, or return why the index cannot.
+    """Add up the aggregates of a lookup by key, or return why not.
 
     `matching_keys` has, for each leaf that Spark evaluates, the keys for which the leaf is TRUE. The result has a row
     for each combination of the columns `keys`, and takes at most `limit` bytes. With `by_partition` the aggregates of
-    each partition are added up separately.
+    each partition are added up separately. If the index cannot do this, a `_NotCounted` is returned.
     """
     groups = lookup.partitions if by_partition else None
     try:

@@ -50,7 +50,7 @@ class FileSet:
         return cls(base=reading.resolved.base, opened=opened)
 
     def is_current(self, spark: SparkSession) -> bool:
-        """Whether the files are unchanged.
+        """Return whether the files are unchanged.
 
         The result is False if a store or the metastore fails.
         """

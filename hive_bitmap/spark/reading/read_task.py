@@ -229,7 +229,7 @@ class _Reader:
         return batch
 
     def _complete(self, piece: Piece, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Add the values of its partition to a batch.
+        """Add the partition values of a piece to a batch of its rows.
 
         The columns of the result are in the order of `names` of the task.
         """
@@ -278,7 +278,10 @@ def _listed(fingerprints: Sequence[Fingerprint]) -> dict[str, FileStatus]:
 
 
 def are_unchanged(fingerprints: Sequence[Fingerprint]) -> bool:
-    """Return whether all files are unchanged since they were planned; raise StoreError."""
+    """Return whether all files are unchanged since they were planned.
+
+    Raises StoreError if a store fails.
+    """
     listed = _listed(fingerprints)
     return all(map_parallel(lambda fingerprint: _matches(fingerprint, listed), fingerprints))
 

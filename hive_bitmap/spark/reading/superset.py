@@ -76,9 +76,9 @@ class Ranges:
 def pruned_splits(spark: SparkSession, frame: DataFrame, results: LookupResults, *, always: bool) -> DataFrame | None:
     """Restrict a query to splits that may hold selected rows.
 
-    `frame` is a query over the table without a shuffle. Splits of files that were not looked up are kept. Returns None
-    if a partition of the plan is not a split, if there are more than MOST_SPLITS, or if nearly all bytes would be kept.
-    With `always`, nearly all bytes may be kept.
+    `frame` is a query over the table, and has no shuffle. Splits of files that were not looked up are kept. Returns
+    None if a partition of the plan is not a split, if there are more than MOST_SPLITS partitions, or if nearly all
+    bytes would be kept. With `always`, nearly all bytes may be kept.
     """
     from pyspark.sql import DataFrame as Frame
 
@@ -125,9 +125,9 @@ def _class_name(partition: Any) -> str:
 
 
 def _ranges(results: LookupResults) -> Mapping[str, Ranges]:
-    """Return the selected blocks of each file.
+    """Return the byte ranges of the selected blocks, by path.
 
-    If several partitions have a file, and it is read whole for one of them, the file is left out.
+    A file is left out if it is read whole for at least one of its partitions, or if the index of the file is damaged.
     """
     starts: dict[str, list[Longs]] = defaultdict(list)
     ends: dict[str, list[Longs]] = defaultdict(list)
@@ -145,11 +145,12 @@ def _ranges(results: LookupResults) -> Mapping[str, Ranges]:
 
 
 def schema_of(spark: SparkSession, name: str, base: Table, settings: Mapping[str, str]) -> StructType:
-    """Return the schema of `spark.table(name)`, a table that the metastore has as `base`.
+    """Return the schema of `spark.table(name)`.
 
-    Spark caches tables. If the cached schema differs from the schema in the metastore, because another session has
-    altered the table, Spark has to read the table again. The result is cached while `base` and the settings stay the
-    same, because analysing a table takes as long as planning a small query.
+    `base` describes the table in the metastore. Spark caches tables. If Spark's schema differs from the schema of
+    `base`, because another session has altered the table, Spark has to read the table again. The result is cached for
+    INDEX_CACHE_SECONDS, as long as `base` and the settings stay the same, because analysing a table takes as long as
+    planning a small query.
     """
     key = (base.database, base.name)
     cached = _seen.get(spark, key, catalog.INDEX_CACHE_SECONDS)
@@ -168,9 +169,10 @@ def _types(schema: StructType) -> dict[str, str]:
 
 
 def split_rows(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame | None:
-    """Return the requested columns of a SerDe table's splits that may have selected rows.
+    """Read only the splits of a SerDe table that may have selected rows.
 
-    Spark reads the rows. Return None if Spark has to read all splits.
+    Return a DataFrame of the requested columns; Spark reads the rows. Return None if Spark has to read all splits, or
+    if the table is partitioned.
     """
     reading = prepared.reading
     if reading is None or reading.resolved.base.partition_columns:

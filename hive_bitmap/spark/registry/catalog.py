@@ -83,8 +83,8 @@ class Index:
 class _IndexTables:
     """The tables that may be index tables.
 
-    Tables in `defined` have a definition; tables in `damaged` have lost their definition. `_written` caches, by table
-    name, the indexes found in the files of damaged tables.
+    `defined` are the indexes of the tables that have a definition. `damaged` are the tables that have lost their
+    definition. `_written` caches, by table name, the indexes found in the files of damaged tables.
     """
 
     defined: tuple[Index, ...]
@@ -281,7 +281,7 @@ def indexes_on_tables_of(spark: SparkSession, database: str) -> list[Index]:
 
 
 def indexed_tables(spark: SparkSession, database: str | None, *, all_databases: bool = False) -> list[str]:
-    """Return the names of the tables that have an index, sorted.
+    """Return the names of the tables that have a trusted index, sorted.
 
     The names are written as in Spark's SQL. A table is included if it or one of its index tables is in `database`; None
     means the session's current database. With `all_databases`, the tables of every database are included. A dropped
@@ -482,8 +482,8 @@ def _is_damaged(table: Table) -> bool:
 def _from_files(table: Table) -> Index | None:
     """Return the index of a table with edited properties.
 
-    The newest generation of the index has its definition. Return None if there is no generation, or if the folder
-    cannot be read.
+    The definition is read from the newest generation of the index. Return None if there is no generation, or if the
+    folder cannot be read.
     """
     try:
         written = schema_drift.written_definition(table)

@@ -67,9 +67,10 @@ def require_free(spark: SparkSession, base: Table, indexes: Sequence[Index], def
 
 
 def require_same_table(spark: SparkSession, base: Table, index: Index) -> None:
-    """Raise Unsupported if an index is untrusted, or does not fit table or Spark.
+    """Raise Unsupported if an index is untrusted, or does not fit.
 
-    The index does not fit if columns of the table have changed since it was created.
+    An index does not fit its table if columns of the table have changed since the index was created. An index does not
+    fit Spark if another version of Spark has computed its keys (`schema_drift`).
     """
     if problem := index.problem if not index.trusted else catalog.problem_of(spark, base, index.definition):
         raise Unsupported(problem)
@@ -132,7 +133,7 @@ def point_to(spark: SparkSession, base: Table, added: set[str], removed: set[str
     """Add and remove names of index tables in a base table's POINTER property.
 
     No other property of a base table is ever written. Other builds write this property too, so it is written and read
-    again until it has the intended names.
+    again until it has the intended names. After MOST_POINTER_WRITES attempts, a warning is logged.
     """
     if not added and not removed:
         return

@@ -41,11 +41,12 @@ def with_root(spark: SparkSession, definition: Definition, location: str | None)
 def with_roots(spark: SparkSession, definitions: Sequence[Definition], location: str | None) -> list[Definition]:
     """Give each definition an id and a `root`.
 
-    The root is the folder of an index's generations: `location`, or if that is None, a new folder in `default_folder`,
-    whose name ends with a part of the id. The index tables of the definitions are in one database. Raises
-    AlreadyExists for a root that overlaps the root of another index (`overlap`). Raises InvalidProperty for a root
-    that overlaps the folder of a table of any database, and for a `location` without the host or bucket that its
-    scheme needs. Partitions of the base table are not checked here, but by `require_apart_from`.
+    The root is the folder of an index's generations. It is `location`, or if `location` is None, a new folder in
+    `default_folder`; the name of a new folder ends with a part of the id. The index tables of the definitions are in
+    one database. Raises AlreadyExists for a root that overlaps the root of another index (`overlap`). Raises
+    InvalidProperty for a root that overlaps the folder of a table of any database, and for a `location` without the
+    host or bucket that its scheme needs. Partitions of the base table are not checked here, but by
+    `require_apart_from`.
     """
     identified = [replace(definition, id=roots.new_id()) for definition in definitions]
     if location is None:

@@ -157,7 +157,8 @@ def _rebuild(spark: SparkSession, statement: RebuildIndex) -> list[BuildReport]:
 def _refresh(spark: SparkSession, statement: RefreshIndex) -> list[Row]:
     """Refresh an index; return a row with the result.
 
-    The row has what was read, and the size of the whole index afterwards.
+    The row has the number of base files that were read, the rows and bytes of the whole index afterwards, and the
+    seconds. Return no row if the statement has IF EXISTS and there is no such index.
     """
     table = _table_of(spark, statement)
     if table is None:
@@ -183,8 +184,9 @@ def _canonical(base: Table, spec: Spec) -> dict[str, str | None]:
 def _drop(spark: SparkSession, statement: DropIndex) -> list[Row]:
     """Drop an index or some of its partitions.
 
-    Return a row with the removed files, rows and bytes. Return no row if the statement has IF EXISTS and there is no
-    such index, or if another session has dropped it.
+    Return a row with the numbers of base files and rows that the index no longer covers, the bytes that the index has
+    lost, and the seconds. Return no row if the statement has IF EXISTS and there is no such index, or if another
+    session has dropped it.
     """
     started, table = time.monotonic(), _table_of(spark, statement)
     if table is None:

@@ -108,8 +108,8 @@ def hive_listing(spark: SparkSession, table: str) -> DataFrame:
 def openlookeng_listing(spark: SparkSession, database: str, name: str | None) -> DataFrame:
     """Return the indexes of a database in openLooKeng's columns.
 
-    An index is included if its index table or its base table is in the database. Each index is shown with its current
-    state. With `name`, return only the indexes of that name.
+    If a table or one of its index tables is in the database, all indexes of the table are included. Each index is shown
+    with its current state. With `name`, return only the indexes of that name.
     """
     definitions = [index.definition for index in catalog.indexes_of_database(spark, database)]
     selected = [definition for definition in definitions if name is None or definition.name == name]
@@ -146,9 +146,10 @@ def state(status: IndexStatus) -> str:
 
 
 def partitions(status: IndexStatus) -> str:
-    """Return the partitions that an index is limited to.
+    """Return the names of the partitions that an index is limited to.
 
-    The text has lines that fit a screen. The text is `all` for an unlimited index.
+    The names are separated by commas, in lines of at most _PARTITIONS_WIDTH characters. The text is `all` for an
+    unlimited index.
     """
     if not status.definition.where:
         return "all"

@@ -196,11 +196,11 @@ def _with_stores(body: Body, counter: Any) -> Callable[[Iterable[Any]], Iterator
 
 
 def in_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
-    """Compute function(item) in tasks for each item, and return the results in order.
+    """Compute function(item) in tasks, and return the results in order.
 
-    `function` must be a function of a module, or another value that can be pickled. Raises StoreError, MissingPackage
-    if the Python of the executors lacks what tasks need, and Unsupported if the session names another Python
-    than its application (`require_python`).
+    `function` must be a function of a module, or another value that can be pickled. Raises StoreError if a store fails
+    in a task. Raises MissingPackage if the Python of the executors lacks what tasks need, and Unsupported if the
+    session names another Python than its application (`require_python`).
     """
     return _in_tasks(spark, items, function, apart=False)
 

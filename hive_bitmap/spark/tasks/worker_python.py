@@ -41,7 +41,7 @@ print(json.dumps([socket.gethostname(), sys.executable, "%d.%d" % sys.version_in
 def map_in_arrow(frame: DataFrame, run: Callable[..., Any], schema: StructType | str) -> DataFrame:
     """Return `frame.mapInArrow(run, schema)`.
 
-    Tasks run the Python of this process if no Python is configured.
+    If Spark is local and no Python is configured, tasks run the Python of this process (`runs_own_python`).
     """
     spark = frame.sparkSession
     if not jvm_reader.available(spark) or not runs_own_python(spark.sparkContext):
