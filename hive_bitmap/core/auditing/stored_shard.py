@@ -64,9 +64,10 @@ class OpenShard:
 
     @property
     def _of_blocks(self) -> Definition:
-        """The definition of the index, for the rows of blocks.
+        """The definition that fits rows with one block each, as `row_groups` yields them.
 
-        An AGGREGATE index aggregates whole files, so its aggregates are left out.
+        An AGGREGATE index stores its aggregates for whole files, not for single blocks, so the result has no
+        aggregates. For other indexes, this is the definition of the index.
         """
         definition = self.stored.definition
         return replace(definition, aggregates=()) if definition.counts_files else definition

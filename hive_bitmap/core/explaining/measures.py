@@ -37,9 +37,10 @@ def measures(plan: Plan) -> list[tuple[str, str, str, str]]:
 
 
 def read_by_answer(plan: Plan) -> str:
-    """Describe how many files are read if the index holds the answer.
+    """Describe how many files the strategy `index only` reads whole.
 
-    The text is "" for other strategies, and if nothing was looked up.
+    These are the files for which the index has no answer. Return "" for any other strategy, and if nothing was looked
+    up.
     """
     if plan.strategy != Strategy.INDEX_ONLY or not plan.looked_up:
         return ""

@@ -59,10 +59,11 @@ class IndexChoice:
         return tuple(replace(use, used=False, reason=reason if use.used else use.reason) for use in self.uses)
 
     def noting(self, unusable_keys: Mapping[str, str]) -> IndexChoice:
-        """Return the choice with reasons why keys of its indexes are unusable.
+        """Add to the choice why some indexes have unusable keys.
 
-        `unusable_keys` maps the name of an index to the reason. The reason replaces the earlier reason of an index that
-        is not used. If no index serves the request, all the reasons are added to `unserved`.
+        `unusable_keys` maps the name of such an index to the reason. In `uses`, an index that is not used gets this
+        reason instead of its present reason; used indexes stay as they are. If no index serves the request, all reasons
+        in `unusable_keys` are also added to `unserved`.
         """
         uses = [use if use.used else replace(use, reason=unusable_keys.get(use.name, use.reason)) for use in self.uses]
         reasons = "; ".join(dict.fromkeys(unusable_keys.values()))

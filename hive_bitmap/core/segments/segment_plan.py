@@ -328,7 +328,7 @@ def _touched(
     present: Mapping[str, int],
     is_foreign: Callable[[str], bool],
 ) -> set[int]:
-    """Return the positions of the segments that must be replaced at any size.
+    """Return the positions of the segments that must be replaced, whatever their size.
 
     A segment must be replaced if some of its rows are removed, or if other programs have put files into its folder.
     With `rules.take_over`, all segments must be replaced. `present` maps the paths of all files in the segments'

@@ -26,10 +26,11 @@ class FileStatus:
 
     `size` is in bytes. `mtime_ms` is the modification time in ms since 1970, as Hadoop reads it. `etag` distinguishes
     contents of the same size and time; "" if the store has no entity tags. Two values of `etag` do not come from a
-    store. IMMUTABLE marks a file that the log of a table lists, and that is never written again. WITH_DELETES is for
-    counts: it marks a file with deleted rows that no index can take into account; no recorded tag equals WITH_DELETES.
-    For every other file in a count, `deletes` identifies the set of rows that the table has deleted from the file; ""
-    for no deleted rows.
+    store. IMMUTABLE marks a file that the log of a table lists, and that is never written again. WITH_DELETES
+    marks, in a count, a file with deleted rows that no index can take into account; no recorded tag equals it.
+
+    `deletes` is set only for a count, and only for files without WITH_DELETES. It identifies the set of rows that the
+    table has deleted from the file; "" if no row is deleted.
     """
 
     path: str

@@ -112,9 +112,9 @@ def enable(spark: SparkSession) -> None:
 def enable_chosen(spark: SparkSession) -> None:
     """Let hive_bitmap's query functions, such as `scan` and `count`, use indexes.
 
-    In a session that is not enabled, all other queries still use no index. In a session that was configured with the
-    extension, this process answers the rule from now on, as after `enable`, because `explain` looks up plans in this
-    process.
+    In a session that is not enabled, all other queries still use no index. If the session was configured with the
+    extension, all its queries use indexes already, and a helper process answers the optimizer rule. Then this process
+    answers the rule from now on, as it does after `enable`, because `explain` looks up plans in this process.
     """
     if not _is_answered_here(spark):
         jvm_bridge.open_port(spark)

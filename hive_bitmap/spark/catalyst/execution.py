@@ -87,8 +87,8 @@ def rows(spark: SparkSession, fetch: FetchPart) -> pa.Table | None:
     """Read the rows of a fetch, in the order of its tasks.
 
     The caller still has to apply the predicate. Return None if Spark has to read the rows: only Spark can read the
-    current version of a file, a file is gone, a compared file has changed, or the rows exceed a bound of bytes or
-    seconds.
+    current version of a file, a file is gone, a file in `fetch.compared` has changed since planning, or the rows
+    exceed a bound of bytes or seconds.
     """
     session_settings.use_stores(spark)
     until = time.monotonic() + SECONDS

@@ -135,7 +135,10 @@ class Question:
                 self.turn.taken = _going_on.acquire(timeout=LONGEST_WAIT)
 
     def end(self) -> None:
-        """Let the next late plan continue, after the decision on the scan."""
+        """Give up the turn of this plan, if it has one (see `take_turn`).
+
+        This is called when the scan has been decided on. The next late plan can then continue.
+        """
         with self.turn.lock:
             if self.turn.taken:
                 self.turn.taken = False
