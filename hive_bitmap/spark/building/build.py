@@ -397,9 +397,8 @@ def _carry_out(
         planned, reports = attempts.index_files(spark, planned, progress, this_metastore, in_work)
         contents = segment_change.finish(planned.changes, reports)
         changed = sources.changed(base, planned.sources)
-        is_alone = publish(
-            spark, base, [_publication(planned, number, created) for number in range(len(planned.scopes))]
-        )
+        publications = [_publication(planned, number, created) for number in range(len(planned.scopes))]
+        is_alone = publish(spark, base, publications, this_metastore)
         return contents, changed, is_alone
     except (OSError, StoreError) as e:
         _delete_unfinished(planned, created, this_metastore)

@@ -78,22 +78,23 @@ class IndexToDrop:
     refusal: str = ""
 
 
-def publish(spark: SparkSession, base: Table, publications: Sequence[Publication]) -> bool:
+def publish(spark: SparkSession, base: Table, publications: Sequence[Publication], this_metastore: str) -> bool:
     """Publish new segments of indexes, one index after the other.
 
-    Return whether all indexes have exactly the planned segments afterwards; another build may have changed them at the
-    same time. Raise NotPublished if the metastore fails or an index has been dropped. The message says which indexes
-    are published and which are not; new segments that are not published are deleted.
+    `this_metastore` is the id of this metastore. Return whether all indexes have exactly the planned segments
+    afterwards; another build may have changed them at the same time. Raise NotPublished if the metastore fails or an
+    index has been dropped. The message says which indexes are published and which are not; new segments that are not
+    published are deleted.
     """
     is_alone = True
     with catalog.changing():
         for done, publication in enumerate(publications):
             try:
-                is_alone = _publish(spark, base, publication) and is_alone
+                is_alone = _publish(spark, base, publication, this_metastore) and is_alone
             except Exception as e:  # no narrower class: without py4j (Spark Connect) its errors cannot be imported
-                referenced = _discard(spark, base, publication)
+                referenced = _discard(spark, base, publication, this_metastore)
                 for later in publications[done + 1 :]:
-                    _delete_new(spark, later, later.new)
+                    _delete_new(later, later.new, this_metastore)
                 raise NotPublished(_failure(publications, done, referenced, e)) from e
     return is_alone
 
@@ -167,7 +168,7 @@ def index_table(definition: Definition) -> Table:
     )
 
 
-def _publish(spark: SparkSession, base: Table, publication: Publication) -> bool:
+def _publish(spark: SparkSession, base: Table, publication: Publication, this_metastore: str) -> bool:
     definition = publication.definition
     empty = generation.make_empty_folder(definition.root, stores.permissions_of(definition.root))
     table, is_new = _index_table(spark, base, publication)
@@ -176,7 +177,6 @@ def _publish(spark: SparkSession, base: Table, publication: Publication) -> bool
     if publication.created and definition.needs_pointer:  # again: another build may have overwritten the property
         catalog_changes.point_to(spark, base, {definition.pointer}, set())
     try:
-        this_metastore = metastore_id(spark)
         if refusal := roots.refusal(definition, this_metastore):
             log.warning("index %s is published, but nothing is deleted: %s", definition.name, refusal)
             return True
@@ -389,18 +389,17 @@ def _retire(definition: Definition, folders: Iterable[str], this_metastore: str)
         map_parallel(lambda folder: generation.retire(folder, definition), folders)
 
 
-def _delete_new(spark: SparkSession, publication: Publication, folders: Sequence[str]) -> None:
+def _delete_new(publication: Publication, folders: Sequence[str], this_metastore: str) -> None:
     """Delete new segments that are not published, and the root of a `created` index.
 
     `folders` are the folders of these segments.
     """
-    this_metastore = metastore_id(spark)
     deletion.delete(folders, publication.definition, this_metastore)
     if publication.created:
         deletion.remove_root(publication.definition, this_metastore)
 
 
-def _discard(spark: SparkSession, base: Table, publication: Publication) -> int | None:
+def _discard(spark: SparkSession, base: Table, publication: Publication, this_metastore: str) -> int | None:
     """Delete the new segments that the metastore does not reference.
 
     Return how many new segments the metastore references. Return None if the metastore does not answer; the segments
@@ -414,10 +413,10 @@ def _discard(spark: SparkSession, base: Table, publication: Publication) -> int 
             catalog_changes.point_to(spark, base, set(), {definition.pointer})
     except Exception as e:  # noqa: BLE001 - as above
         log.warning("run clean to delete new files of index %s: the metastore does not answer: %s", definition.name, e)
-        _retire(definition, new, metastore_id(spark))  # harmless for a segment that was published after all
+        _retire(definition, new, this_metastore)  # harmless for a segment that was published after all
         return None
     unpublished = [folder for folder in new if folder not in live]
-    _delete_new(spark, replace(publication, created=not is_there), unpublished)
+    _delete_new(replace(publication, created=not is_there), unpublished, this_metastore)
     return sum(folder in live for folder in new)
 
 
