@@ -111,9 +111,7 @@ public final class Aggregates {
         if (!IcebergTables.isTable(scan.relation) || scan.aggregate == null || scan.existence != null) return false;
         if (!scan.conjuncts.isEmpty() || !scan.runtimeFilters.isEmpty()) return false;
         if (!Scala.list(scan.aggregate.groupingExpressions()).isEmpty()) return false;
-        List<AggregateExpression> aggregates = new ArrayList<>();
-        for (NamedExpression result : Scala.list(scan.aggregate.aggregateExpressions())) DriverAggregation.addAggregates((Expression) result, aggregates);
-        return aggregates.stream().allMatch(aggregate -> !aggregate.isDistinct() && aggregate.filter().isEmpty()
+        return Expressions.aggregates(scan.aggregate).stream().allMatch(aggregate -> !aggregate.isDistinct() && aggregate.filter().isEmpty()
                 && (aggregate.aggregateFunction() instanceof Count || aggregate.aggregateFunction() instanceof Min
                 || aggregate.aggregateFunction() instanceof Max));
     }
