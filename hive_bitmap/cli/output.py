@@ -83,7 +83,7 @@ def print_records(
 
 
 def print_count(format_: str, count: int) -> None:
-    """Print a number of rows: a bare number as a table, one record as JSON or CSV."""
+    """Print a number of rows: as one record in JSON and CSV, alone in the format `table`."""
     match format_:
         case "json":
             write_json([json.dumps({"count": count})])

@@ -251,10 +251,10 @@ def of_row_group(
     group: Longs | None,
     aggregates: Sequence[Aggregate],
 ) -> pa.Table:
-    """Add up the aggregates of the index rows whose key satisfies the predicate.
+    """Add up the aggregates of a row group of a shard.
 
-    `stored` has the aggregates of these rows (`chosen_partials`). `group` has the number of each block's group; None
-    if groups of files are not added up separately.
+    Only index rows whose key satisfies the predicate count. `stored` has their aggregates (`chosen_partials`). `group`
+    has the number of each block's group; None if groups of files are not added up separately.
     """
     chosen = np.flatnonzero(rows.true)
     run = rows.run[chosen] if keys else np.zeros(len(chosen), np.int64)
