@@ -120,6 +120,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.driver.memory": "2g",
         "spark.sql.shuffle.partitions": "2",
         "spark.hive_bitmap.learn_prices": "false",  # what was asked before must not decide how a query is answered
+        "spark.hive_bitmap.planning_seconds": "60",  # nor how busy the machine is
         "spark.sql.ui.explainMode": "simple",  # nobody looks at the plan that Spark prints for its UI
         "spark.hadoop.hive.warehouse.subdir.inherit.perms": "false",  # four processes for each new folder
     }

@@ -47,6 +47,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
         "spark.sql.catalog.lake.warehouse": str(tmp_path_factory.mktemp("iceberg")),
         "spark.hadoop.iceberg.engine.hive.lock-enabled": "false",  # an embedded metastore has no locks
         "spark.sql.ui.explainMode": "simple",
+        "spark.hive_bitmap.planning_seconds": "60",  # a busy machine plans all the same
         "spark.hadoop.hive.warehouse.subdir.inherit.perms": "false",
     }
     running = session(tmp_path_factory.mktemp("warehouse"), app_name="hive_bitmap lake", master="local[2]", conf=conf)

@@ -18,6 +18,7 @@ import hive_bitmap
 conf = {
     "spark.hive_bitmap.advice_file": sys.argv[1] + "/advice.json",
     "spark.hive_bitmap.strategy": "blocks",
+    "spark.hive_bitmap.planning_seconds": "60",
     "spark.ui.enabled": "true",
     "spark.ui.port": "0",
     "spark.metrics.conf.*.sink.prometheusServlet.class": "org.apache.spark.metrics.sink.PrometheusServlet",

@@ -23,6 +23,7 @@ for name, value in {
     "spark.driver.extraJavaOptions": f"-Dderby.stream.error.file={folder}/derby.log",
     "spark.driver.host": "127.0.0.1",
     "spark.hive_bitmap.python": sys.executable,
+    "spark.hive_bitmap.planning_seconds": "60",
 }.items():
     builder = builder.config(name, value)
 spark = builder.getOrCreate()
