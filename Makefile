@@ -10,7 +10,7 @@ RELEASE = $(VENV)/.release
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # A lane has a worker a core, four at most, for each has a Spark of its own. A choice of tests (T=..) has no workers.
 WORKERS = --numprocesses auto --maxprocesses 4
-# Big oracles take turns, which the commit draws, or SAMPLE=123; WHOLE=1 runs all of them. DURATIONS=1 prints where the time goes.
+# Tests take turns, which the commit draws, or SAMPLE=123; WHOLE=1 runs all of them. DURATIONS=1 prints where the time goes.
 TURNS = $(if $(WHOLE),,--turns) $(if $(DURATIONS),--seconds)
 # The tests of each lane, by their markers: each test is in one.
 ALONE = not random and not servers and not hive and not stores and not lake

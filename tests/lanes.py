@@ -1,9 +1,12 @@
 """A pytest plugin: which tests a lane of the Makefile runs, and whose turn it is in big oracles.
 
-A test that uses the shared session gets the marker `spark`. A test marked `turn(n)` takes turns with the others of its
-file that are marked alike: a lane that is run with `--turns` runs one case in `n`. `SAMPLE`, a number, says which; by
-default it is drawn from the commit, so that successive commits run all cases. Without git it is 0. The contract takes
-no turns.
+A test that uses the shared session gets the marker `spark`. A lane that is run with `--turns` runs a part of the tests:
+
+* with Spark, the tests of one file in two; of the contract, those of one file in three (`_FILES`);
+* of those marked `turn(n)`, but for the contract, one in `n` of a file.
+
+`SAMPLE`, a number, says which; by default it is drawn from the commit, so that successive commits run all. Without git
+it is 0.
 """
 
 from __future__ import annotations
@@ -11,12 +14,16 @@ from __future__ import annotations
 import os
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
+_T = TypeVar("_T")
 _SAMPLE = "SAMPLE"
+# Of the tests with one of these markers, one file in so many is run. A test belongs to the first one that it has.
+_FILES = {"random": 1, "servers": 1, "hive": 1, "lake": 2, "stores": 2, "contract": 3, "spark": 2}
 
 
 def sample() -> int:
@@ -25,7 +32,7 @@ def sample() -> int:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--turns", action="store_true", help=f"run one case in n of tests marked turn(n); see {_SAMPLE}")
+    parser.addoption("--turns", action="store_true", help=f"run a part of the tests that take turns; see {_SAMPLE}")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -38,7 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    turns = "one case in n of tests marked turn(n)" if config.getoption("--turns") else "whole (no --turns)"
+    turns = "a part of the tests that take turns" if config.getoption("--turns") else "whole (no --turns)"
     return f"sample: {_SAMPLE}={sample()} draws the ways to ask; {turns}"
 
 
@@ -54,18 +61,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _in_turn(items: Iterable[pytest.Item]) -> set[pytest.Item]:
-    """Return the items whose turn it is: of each file one case in n of those marked turn(n)."""
-    kept: set[pytest.Item] = set()
-    cases: dict[tuple[Path, int], list[pytest.Item]] = defaultdict(list)
+    """Return the items whose turn it is."""
+    files: dict[tuple[str, int], dict[Path, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
     for item in items:
-        marker = item.get_closest_marker("turn")
-        if marker is None or item.get_closest_marker("contract"):
-            kept.add(item)
-        else:
-            cases[item.path, marker.args[0]].append(item)
-    for (_, share), some in cases.items():
-        kept.update(item for number, item in enumerate(some) if (number + sample()) % share == 0)
+        files[_group(item)][item.path].append(item)
+    kept: set[pytest.Item] = set()
+    for (name, share), of_path in files.items():
+        by_size = sorted(of_path, key=lambda path: (-len(of_path[path]), path))
+        for path in _every(share, by_size, sample()):
+            cases: dict[int, list[pytest.Item]] = defaultdict(list)
+            for item in of_path[path]:
+                marker = item.get_closest_marker("turn")
+                cases[1 if marker is None or name == "contract" else marker.args[0]].append(item)
+            for turns, some in cases.items():
+                kept.update(_every(turns, some, sample() // share))
     return kept
+
+
+def _group(item: pytest.Item) -> tuple[str, int]:
+    """Return the group of tests whose files take turns with each other, and that one file in so many is run."""
+    return next(((name, share) for name, share in _FILES.items() if item.get_closest_marker(name)), ("", 1))
+
+
+def _every(share: int, some: Sequence[_T], number: int) -> list[_T]:
+    """Return one in `share` of some; successive numbers give all of them."""
+    return [one for place, one in enumerate(some) if (place + number) % share == 0]
 
 
 def _of_commit(folder: Path) -> int:

@@ -6,6 +6,7 @@ import itertools
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -29,9 +30,28 @@ import pytest
 def test_turn(case):
     pass
 
-@pytest.mark.turn(3)
-@pytest.mark.contract
 def test_always():
+    pass
+"""
+SPARKS = """
+import pytest
+
+@pytest.mark.turn(2)
+@pytest.mark.spark
+@pytest.mark.parametrize("case", range(3))
+def test_turn(case):
+    pass
+
+@pytest.mark.turn(2)
+@pytest.mark.contract
+@pytest.mark.spark
+@pytest.mark.parametrize("case", range(2))
+def test_promise(case):
+    pass
+
+@pytest.mark.random
+@pytest.mark.spark
+def test_random():
     pass
 """
 
@@ -59,10 +79,11 @@ def test_the_contract_is_in_make_test() -> None:
     assert lanes_of({"spark", "contract"}) == lanes_of(set()) == ["test"]
 
 
-def run(folder: Path, *options: str, sample: str) -> list[str]:
-    """Return the names of the tests that a run with these options runs."""
-    (folder / "test_cases.py").write_text(CASES)
-    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    turn(n)\n    spark\n    contract\n")
+def run(folder: Path, *options: str, sample: str, cases: str = CASES, files: int = 1) -> list[str]:
+    """Return the names of the tests that a run of so many files of these cases runs."""
+    for number in range(files):
+        (folder / f"test_{number}.py").write_text(cases)
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    turn(n)\n    spark\n    contract\n    random\n")
     command = [sys.executable, "-m", "pytest", "-p", "tests.lanes", "-p", "no:cacheprovider", "--collect-only", "-q"]
     done = subprocess.run(
         [*command, *options],
@@ -74,16 +95,31 @@ def run(folder: Path, *options: str, sample: str) -> list[str]:
     )
     if done.returncode:
         raise ValueError(done.stdout + done.stderr)
-    return [line.partition("::")[2] for line in done.stdout.splitlines() if "::" in line]
+    lines = [line for line in done.stdout.splitlines() if "::" in line]
+    return lines if files > 1 else [line.partition("::")[2] for line in lines]
 
 
-def test_turns_run_each_case_in_the_end_and_the_contract_always(tmp_path: Path) -> None:
+def test_turns_run_each_case_in_the_end(tmp_path: Path) -> None:
     everything = ["test_always", *(f"test_turn[{case}]" for case in range(7))]
     assert sorted(run(tmp_path, sample="5")) == everything
     turns = [run(tmp_path, "--turns", sample=sample) for sample in ("6", "7", "8")]
     assert all("test_always" in turn for turn in turns)
     assert sorted(case for turn in turns for case in turn if case != "test_always") == everything[1:]
     assert run(tmp_path, "--turns", sample="9") == turns[0]
+
+
+def test_files_with_spark_take_turns_and_random_tests_always_run(tmp_path: Path) -> None:
+    def turn(number: int) -> Counter[str]:
+        return Counter(run(tmp_path, "--turns", sample=str(number), cases=SPARKS, files=6))
+
+    runs = Counter(case for number in range(12) for case in turn(number))
+    assert len(runs) == 6 * 6
+    assert {case: count for case, count in runs.items() if "test_promise" in case} == {
+        f"test_{file}.py::test_promise[{case}]": 4 for file in range(6) for case in range(2)
+    }
+    assert {count for case, count in runs.items() if "test_turn" in case} == {3}
+    assert {count for case, count in runs.items() if "test_random" in case} == {12}
+    assert len([case for case in turn(7) if "test_promise" in case]) == 4
 
 
 def test_without_git_the_sample_is_0_and_what_is_no_number_is_refused(tmp_path: Path) -> None:
