@@ -36,7 +36,7 @@ def require_found(lookups: list[Lookup], key: str, rows: list[Row]) -> None:
 
 
 @given(FILES, PREDICATES, st.sampled_from(["k", "s"]), st.data())
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_extremes_are_pythons(
     tmp_path: Path, files: list[list[Row]], predicate: Predicate, key: str, data: st.DataObject
 ) -> None:

@@ -141,7 +141,7 @@ def test_the_first_groups_are_among_those_that_are_kept(
 
 
 @given(FILES, PREDICATES, st.sampled_from(["gap", "plain", "roaring"]), st.sampled_from(["k", "s"]), st.data())
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_keys_of_many_shards_are_counted_as_python_counts_them(
     tmp_path: Path, files: list[list[Row]], predicate: Predicate, encoding: str, key: str, data: st.DataObject
 ) -> None:

@@ -154,7 +154,7 @@ KINDS = st.sampled_from(["gap", "plain", "ewah", "roaring", "compact"])
 
 
 @given(FILES, PREDICATES, KINDS, st.one_of(KINDS, st.none()), st.data())
-@settings(max_examples=120)
+@settings(max_examples=60)
 def test_selected_rows_hold_every_match_and_no_other_where_exact(
     tmp_path: Path, files: list[list[Row]], predicate: Predicate, first: str, second: str | None, data: st.DataObject
 ) -> None:
