@@ -35,25 +35,22 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import lru_cache, partial
+from functools import partial
 from itertools import takewhile
-from threading import RLock
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from hive_bitmap.core.parallel import map_parallel
-from hive_bitmap.core.stores import clouds, file_cache, hdfs, libhdfs, speed
+from hive_bitmap.core.stores import speed
 from hive_bitmap.core.stores.access import Access, strictest
 from hive_bitmap.core.stores.local import Local
-from hive_bitmap.core.stores.objects import Objects
-from hive_bitmap.core.stores.options import Options, current
+from hive_bitmap.core.stores.options import current
 from hive_bitmap.core.stores.paths import absolute, canonical, is_local, local_path, normal, parent, parts, with_parents
-from hive_bitmap.core.stores.ranged import Ranged
 from hive_bitmap.core.stores.speed import LOCAL, Speed
 from hive_bitmap.core.stores.store import BEGUN, IMMUTABLE, TAIL_BYTES, WITH_DELETES, FileStatus, Listing, Store
-from hive_bitmap.errors import StoreError, Unsupported
+from hive_bitmap.errors import StoreError
 
 __all__ = [
     "BEGUN",
@@ -106,11 +103,8 @@ T = TypeVar("T")
 MANY_FOLDERS = 8  # least number of folders of an object store that are listed together
 _STORE_PARTS = 3  # `s3a:`, "" and the bucket, in a path that is split at slashes
 _CHUNK_BYTES = 1 << 22  # bytes that are copied at a time
-# Schemes of stores with conditional requests, which fail if the object no longer has a given entity tag.
-_TAGGED = (*clouds.S3, *clouds.GOOGLE, *clouds.AZURE)
 _pinned: ContextVar[Mapping[str, FileStatus]] = ContextVar("hive_bitmap_pinned", default=MappingProxyType({}))
 _LOCAL = Local()
-_opening = RLock()
 
 
 def status(path: str) -> FileStatus:
@@ -141,9 +135,10 @@ def listings(folders: Sequence[str]) -> list[Listing | None]:
     if one of `folders` is a file. An object store cannot report this: there, the result for the file is None.
     """
     listed: dict[str, Listing | None] = {}
-    if len(folders) >= MANY_FOLDERS and (root := _common_folder(folders)):
-        store = _store(root)
-        listed |= store.listings(root, folders) if isinstance(store, Objects) else {}
+    if len(folders) >= MANY_FOLDERS and (root := _common_folder(folders)) and not is_local(root):
+        from hive_bitmap.core.stores import remote
+
+        listed |= remote.listings(_store(root), root, folders)
     others = list(dict.fromkeys(folder for folder in folders if folder not in listed))
     read = map_parallel(partial(_if_exists, _folder), others, max(map(parallel, others), default=1))
     listed |= zip(others, read, strict=True)
@@ -204,7 +199,11 @@ def has_tags(path: str) -> bool:
     In such a store, each read checks that the file still has its listed tag. So a listed file need not be checked again
     before it is read.
     """
-    return parts(path).scheme in _TAGGED
+    if is_local(path):
+        return False
+    from hive_bitmap.core.stores import remote
+
+    return parts(path).scheme in remote.TAGGED
 
 
 @contextmanager
@@ -227,9 +226,9 @@ def open_immutable(path: str, size: int) -> pa.NativeFile:
     """
     if is_local(path):
         return open_input(path)
-    store = _store(path)
-    ranged = Ranged(size, lambda at, length: file_cache.read(store, path, size, at, length), ahead=0)
-    return pa.PythonFile(ranged, mode="r")
+    from hive_bitmap.core.stores import remote
+
+    return remote.open_immutable(path, size)
 
 
 def read_immutable(path: str) -> bytes:
@@ -237,14 +236,13 @@ def read_immutable(path: str) -> bytes:
 
     A remote file is cached in the cache folder, if one is set.
     """
-    cached = None if is_local(path) else file_cache.get(current(), path)
-    if cached is not None:
-        return cached
-    with open_input(path) as source:
-        content: bytes = source.read()
-    if not is_local(path):
-        file_cache.put(current(), path, content)
-    return content
+    if is_local(path):
+        with open_input(path) as source:
+            content: bytes = source.read()
+            return content
+    from hive_bitmap.core.stores import remote
+
+    return remote.read_immutable(path)
 
 
 def open_output(path: str, *, private: bool = False) -> Any:
@@ -432,28 +430,6 @@ def estimated_speed_of(path: str) -> Speed:
 def _store(path: str) -> Store:
     if is_local(path):
         return _LOCAL
-    scheme, authority, _ = parts(path)
-    options = current()
-    with _opening:  # otherwise, concurrent threads could open the same store twice, each with a limit on requests
-        return _remote(scheme, authority, options)
+    from hive_bitmap.core.stores import remote  # loads the clients of all remote stores
 
-
-@lru_cache(maxsize=64)
-def _remote(scheme: str, authority: str, options: Options) -> Store:
-    if scheme not in _STORES:
-        raise Unsupported(f"no reader for files of scheme {scheme!r}; known: {', '.join(['file', *_STORES])}")
-    return _STORES[scheme](options, scheme, authority)
-
-
-def _open_hdfs(options: Options, scheme: str, authority: str) -> Store:
-    client = libhdfs if options.hdfs_client == "libhdfs" else hdfs
-    return client.open_cluster(options, scheme, authority)
-
-
-# The function that opens the store of a scheme. To add a store, write its module and add a line here.
-_STORES: dict[str, Callable[[Options, str, str], Store]] = {
-    **dict.fromkeys(hdfs.SCHEMES, _open_hdfs),
-    **dict.fromkeys(clouds.S3, lambda options, _, bucket: clouds.open_bucket(options, bucket)),
-    **dict.fromkeys(clouds.GOOGLE, lambda options, _, bucket: clouds.open_google(options, bucket)),
-    **dict.fromkeys(clouds.AZURE, lambda options, _, container: clouds.open_azure(options, container)),
-}
+    return remote.store_of(path)
