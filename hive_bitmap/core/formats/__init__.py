@@ -1,25 +1,25 @@
 """Read base files of the supported formats.
 
 A format finds the blocks of a file, and reads the values of the blocks' rows as Spark does. Each file format is a
-module. If Arrow can read the format, the module implements `Format`. If only Spark reads the format, the module
-implements `Layout`, and `EngineFormat` makes a `Format` of the layout.
+module, which is loaded when a file of the format is first read. If Arrow can read the format, the module implements
+`Format`. If only Spark reads the format, the module implements `Layout`, and `EngineFormat` makes a `Format` of the
+layout.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hive_bitmap.core.formats import avro, orc, parquet, rcfile, sequencefile, text
-from hive_bitmap.core.formats.blocks import Blocks, Bounds, Layout
-from hive_bitmap.core.formats.engine import EngineFormat
-from hive_bitmap.core.formats.key_values import KeyColumn
-from hive_bitmap.core.formats.parquet_rows import FEW_ROWS
+if TYPE_CHECKING:
+    from hive_bitmap.core.formats.blocks import Blocks, Bounds, Layout
+    from hive_bitmap.core.formats.key_values import KeyColumn
 
 __all__ = [
     "BY_INPUT_FORMAT",
@@ -33,8 +33,10 @@ __all__ = [
     "calendar_checks",
     "engine",
     "key_values",
-    "orc_file",
 ]
+
+FEW_ROWS = 64  # most rows that `Format.read_together` reads
+T = TypeVar("T")
 
 
 class Format(Protocol):
@@ -151,8 +153,8 @@ class Format(Protocol):
 class FileFormat:
     """A file format of tables.
 
-    The metastore identifies a file format by the class of the table's input format. A format has a `reader`, which
-    reads values with Arrow, or a `layout`, if only Spark reads its values. A table whose format has a layout is
+    The metastore identifies a file format by the class of the table's input format. The module `name` reads values with
+    Arrow, or has the layout, if only Spark reads the values (`has_layout`). A table whose format has a layout is
     supported if its SerDe is one of `serdes`: these SerDes make exactly one row of each record. Session settings that
     change how Spark reads files of the format belong to `listings/serde.DOUBTFUL_SETTINGS`. Files with one of the
     suffixes `unsplit` are never split.
@@ -160,10 +162,13 @@ class FileFormat:
 
     name: str
     input_format: str
-    reader: Format | None = None
-    layout: Layout | None = None
     serdes: tuple[str, ...] = ()
     unsplit: tuple[str, ...] = ()
+
+    @property
+    def has_layout(self) -> bool:
+        """Whether only Spark reads the values of the format."""
+        return bool(self.serdes)
 
 
 _HIVE, _HADOOP = "org.apache.hadoop.hive.", "org.apache.hadoop.mapred."
@@ -174,29 +179,56 @@ _COLUMNAR = (f"{_SERDE}columnar.ColumnarSerDe", f"{_SERDE}columnar.LazyBinaryCol
 _RECORDS = (_LAZY_SIMPLE, f"{_SERDE}lazybinary.LazyBinarySerDe")
 # To add a file format, write its module and add a line here.
 FILE_FORMATS = (
-    FileFormat(name="parquet", input_format=f"{_HIVE}ql.io.parquet.MapredParquetInputFormat", reader=parquet),
-    FileFormat(name="orc", input_format=f"{_HIVE}ql.io.orc.OrcInputFormat", reader=orc),
+    FileFormat(name="parquet", input_format=f"{_HIVE}ql.io.parquet.MapredParquetInputFormat"),
+    FileFormat(name="orc", input_format=f"{_HIVE}ql.io.orc.OrcInputFormat"),
     FileFormat(
         name="text",
         input_format=f"{_HADOOP}TextInputFormat",
-        layout=text,
         serdes=_TEXTS,
-        unsplit=text.COMPRESSED,
+        unsplit=(".gz", ".deflate"),
     ),
     FileFormat(
         name="avro",
         input_format=f"{_HIVE}ql.io.avro.AvroContainerInputFormat",
-        layout=avro,
         serdes=(f"{_SERDE}avro.AvroSerDe",),
     ),
-    FileFormat(name="rcfile", input_format=f"{_HIVE}ql.io.RCFileInputFormat", layout=rcfile, serdes=_COLUMNAR),
-    FileFormat(
-        name="sequencefile", input_format=f"{_HADOOP}SequenceFileInputFormat", layout=sequencefile, serdes=_RECORDS
-    ),
+    FileFormat(name="rcfile", input_format=f"{_HIVE}ql.io.RCFileInputFormat", serdes=_COLUMNAR),
+    FileFormat(name="sequencefile", input_format=f"{_HADOOP}SequenceFileInputFormat", serdes=_RECORDS),
 )
 BY_INPUT_FORMAT: Mapping[str, FileFormat] = {format_.input_format: format_ for format_ in FILE_FORMATS}
 UNSPLIT: Mapping[str, tuple[str, ...]] = {format_.name: format_.unsplit for format_ in FILE_FORMATS}
-LAYOUTS: Mapping[str, Layout] = {format_.name: format_.layout for format_ in FILE_FORMATS if format_.layout is not None}
-FORMATS: Mapping[str, Format] = {
-    format_.name: format_.reader for format_ in FILE_FORMATS if format_.reader is not None
-} | {name: EngineFormat(name, layout) for name, layout in LAYOUTS.items()}
+
+
+class _Loaded(Mapping[str, T]):
+    """What `load` returns for each name, which is loaded at each use."""
+
+    def __init__(self, names: Iterable[str], load: Callable[[str], T]) -> None:
+        self._names, self._load = dict.fromkeys(names), load
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._load(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _module(name: str) -> Any:
+    return import_module(f"{__name__}.{name}")
+
+
+def _format(name: str) -> Format:
+    if name not in LAYOUTS:
+        reader: Format = _module(name)
+        return reader
+    from hive_bitmap.core.formats.engine import EngineFormat
+
+    return EngineFormat(name, LAYOUTS[name])
+
+
+LAYOUTS: Mapping[str, Layout] = _Loaded((format_.name for format_ in FILE_FORMATS if format_.has_layout), _module)
+FORMATS: Mapping[str, Format] = _Loaded((format_.name for format_ in FILE_FORMATS), _format)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -110,6 +110,18 @@ def known_bounds(
     if not 0 <= nulls < rows or low is None or high is None or low > high or (floor is not None and low < floor):
         return None
     return (nulls, low, high) if low >= -_END and high < _END else None
+
+
+def seeking_share(selected: Any, rows: Any, stride: int) -> Any:
+    """Return the cost of reading some rows of a block that has a row index.
+
+    The cost is a share of the cost of decoding all rows. `selected` of the `rows` rows are read. The cost is 1 if the
+    whole block is decoded, and less if the reader seeks to each row. `stride` is the number of rows between two entries
+    of the row index. Opening the block costs as much as decoding `stride` rows; a seek costs a quarter of this. The
+    arguments may be numbers or arrays.
+    """
+    few = np.maximum(selected, 2) * stride <= rows
+    return np.where(few, (1 + selected / 4) * stride / np.maximum(rows, 1), 1.0)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from pyarrow import orc
 from pyorc.converters import ORCConverter
 
 from hive_bitmap.core import stores
+from hive_bitmap.core.formats.blocks import seeking_share
 from hive_bitmap.core.formats.calendar_checks import FIRST_DAY, FIRST_MICROSECOND
 from hive_bitmap.core.formats.key_values import KeyColumn, decoding, has_plain_name
 from hive_bitmap.core.formats.orc_tail import OrcTail, require_plain_orc
@@ -267,18 +268,6 @@ _CONVERTERS = {
 }
 
 
-def decoded_share(selected: Any, rows: Any, stride: int) -> Any:
-    """Return the cost of reading some rows of a stripe.
-
-    The cost is a share of the cost of decoding all rows. `selected` of the `rows` rows are read. The cost is 1 if the
-    whole stripe is decoded, and less if pyorc seeks to each row. `stride` is the number of rows between two entries of
-    the row index. Opening the stripe costs as much as decoding `stride` rows; a seek costs a quarter of this. The
-    arguments may be numbers or arrays.
-    """
-    few = np.maximum(selected, 2) * stride <= rows
-    return np.where(few, (1 + selected / 4) * stride / np.maximum(rows, 1), 1.0)
-
-
 class RowReader:
     """A reader of single rows of an open ORC file.
 
@@ -295,7 +284,7 @@ class RowReader:
         The result is false without a row index.
         """
         stride: int = self._handle.file.row_index_stride
-        return stride > 0 and bool(decoded_share(selected, total, stride) < 1)
+        return stride > 0 and bool(seeking_share(selected, total, stride) < 1)
 
     def read(self, block: int, rows: npt.NDArray[np.int64]) -> pa.RecordBatch | None:
         """Return rows of a stripe, with the types of pyarrow's reader.

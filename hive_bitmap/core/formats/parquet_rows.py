@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.formats import parquet_nested
+from hive_bitmap.core.formats import FEW_ROWS, parquet_nested
 from hive_bitmap.core.formats.duckdb_cursors import table
 from hive_bitmap.core.formats.key_values import KeyColumn, column_type, converted, decoding, is_simple, nulls
 from hive_bitmap.core.formats.parquet_file import ParquetHandle, find, open_file
@@ -37,7 +37,6 @@ from hive_bitmap.errors import FileChanged, Undecodable
 Rows = npt.NDArray[np.int64]
 BlockRows = tuple[int, Rows | None]
 
-FEW_ROWS = 64  # most rows to select by literals of a query
 _SPARSE = 0.2  # largest share of selected rows for which DuckDB is used
 _BATCH_ROWS = 65_536  # most rows to read together
 _BATCH_BYTES = 32 << 20  # approximate size of the rows that are read together

@@ -16,12 +16,14 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from hive_bitmap.core.formats import UNSPLIT
 from hive_bitmap.core.formats.blocks import Longs, Units
 from hive_bitmap.core.formats.key_values import decoding
 from hive_bitmap.errors import Undecodable
 
 CHUNK_BYTES = 4 << 20
-COMPRESSED = GZIP, DEFLATE = ".gz", ".deflate"
+COMPRESSED = UNSPLIT["text"]  # gzip and deflate
+DEFLATE = ".deflate"
 OTHER_CODECS = (".bz2", ".lz4", ".snappy", ".zst", ".lzo", ".lzo_deflate", ".passthrough")
 _NEW_LINE, _RETURN = 10, 13
 

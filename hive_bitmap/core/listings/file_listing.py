@@ -97,7 +97,7 @@ def format_of(table: Table) -> str:
             raise Unsupported(
                 f"table {table.full_name} is stored as {name}, which is not supported; supported: {names}"
             )
-        if format_.layout is not None:
+        if format_.has_layout:
             serde.require_known(table, format_)
         elif format_.name not in table.serde.lower():
             serde_doubt = f"{format_.name} read by {table.serde}, which may see other rows"

@@ -61,7 +61,7 @@ def read_properties(table: Table) -> tuple[str, ...]:
     which need no SerDe.
     """
     format = BY_INPUT_FORMAT.get(table.input_format)
-    if table.provider != "hive" or format is None or format.layout is None:
+    if table.provider != "hive" or format is None or not format.has_layout:
         return ()
     relevant = _relevant({**table.properties, **table.options}.items())
     return (table.input_format, table.serde, *(f"{key}={value}" for key, value in sorted(relevant.items())))

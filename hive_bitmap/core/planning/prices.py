@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.formats.orc_file import decoded_share
+from hive_bitmap.core.formats.blocks import seeking_share
 from hive_bitmap.core.planning.learnt_prices import FROZEN, Factors
 from hive_bitmap.core.stores.speed import LOCAL, Speed
 
@@ -152,10 +152,10 @@ def share_of_bytes(needed: Sequence[Column], columns: Sequence[Column]) -> float
 def decoded_bytes(format: str, blocks: pa.Table) -> int:
     """Estimate how many bytes of the selected blocks are decoded.
 
-    If few rows of an ORC stripe are selected, only a share of the stripe counts (`decoded_share`).
+    If few rows of an ORC stripe are selected, only a share of the stripe counts (`seeking_share`).
     """
     rows, selected, length = (blocks[name].to_numpy() for name in ("rows", "selected", "length"))
-    share = decoded_share(selected, rows, ORC_STRIDE) if format == "orc" else 1.0
+    share = seeking_share(selected, rows, ORC_STRIDE) if format == "orc" else 1.0
     return int(np.sum(length * share, where=selected > 0))
 
 

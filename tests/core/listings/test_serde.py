@@ -55,7 +55,7 @@ DOUBTFUL = [
 ]
 
 
-@pytest.mark.parametrize("format", [one for one in FILE_FORMATS if one.layout is not None], ids=lambda one: one.name)
+@pytest.mark.parametrize("format", [one for one in FILE_FORMATS if one.has_layout], ids=lambda one: one.name)
 def test_a_table_is_known_by_its_serde(format: object) -> None:
     known = BY_INPUT_FORMAT[format.input_format]  # type: ignore[attr-defined]
     for name in known.serdes:
