@@ -9,7 +9,8 @@ change of the file exceeds the resolution of the clock. Git's document technical
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -98,6 +99,35 @@ def matching(indexed: pa.Table, sizes: Longs, times: Longs, tags: pa.Array) -> F
     same: Flags = (indexed["size"].to_numpy() == sizes) & (indexed["mtime_ms"].to_numpy() == times)
     alike = pc.or_(pc.equal(indexed["etag"], tags), pc.equal(tags, ""))
     return same & alike.to_numpy().astype(bool)
+
+
+def listed_states(fingerprints: Sequence[Fingerprint]) -> dict[str, FileStatus]:
+    """List the folders of files that have a tag, if this saves requests.
+
+    Return the status of each listed file, by path. Without a listing, each file takes a request. A listing saves
+    requests if a folder has several files, or if there are so many folders that they may be listed together.
+    """
+    counts = Counter(fingerprint.path.rpartition("/")[0] for fingerprint in fingerprints if fingerprint.tagged)
+    folders = [folder for folder, files in counts.items() if files > 1 or len(counts) >= stores.MANY_FOLDERS]
+    return {file.path: file for listing in stores.listings(folders) if listing is not None for file in listing.files}
+
+
+def is_unchanged(fingerprint: Fingerprint, listed: Mapping[str, FileStatus]) -> bool:
+    """Return whether a file is unchanged since its fingerprint was taken.
+
+    `listed` maps paths to statuses. A file that is not in `listed` is compared with the store.
+    """
+    status = listed.get(fingerprint.path)
+    return fingerprint.confirmed() if status is None else fingerprint.matches(status)
+
+
+def are_unchanged(fingerprints: Sequence[Fingerprint]) -> bool:
+    """Return whether all files are unchanged since their fingerprints were taken.
+
+    Raises StoreError if a store fails.
+    """
+    listed = listed_states(fingerprints)
+    return all(map_parallel(lambda fingerprint: is_unchanged(fingerprint, listed), fingerprints))
 
 
 def immutable(listed: FileStatus) -> Fingerprint:

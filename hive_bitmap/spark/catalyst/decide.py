@@ -44,7 +44,7 @@ from hive_bitmap.spark.catalyst.decision import (
     SparkPart,
     read_figures,
 )
-from hive_bitmap.spark.catalyst.execution import fetch_of, is_countable_together
+from hive_bitmap.spark.catalyst.execution import is_countable_together
 from hive_bitmap.spark.catalyst.question import Question
 from hive_bitmap.spark.catalyst.ranges import file_choices, indexed_choices, split_choices
 from hive_bitmap.spark.catalyst.scans import Condition, Scan, Sums, condition, why_too_small, worthwhile_runtime_filters
@@ -415,6 +415,8 @@ class _AskedScan:
 
         Return None if tasks or Spark have to read the pieces.
         """
+        from hive_bitmap.spark.catalyst.driver_rows import fetch_of  # loads the readers of base files
+
         return fetch_of(prepared, pieces, request.columns, self.table.settings.driver_read_bytes)
 
     def _report(self, action: str, plan: Plan, reason: Reason | None = None) -> Report:

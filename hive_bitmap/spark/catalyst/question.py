@@ -23,7 +23,6 @@ from hive_bitmap.spark.metastore.jvm_reader import text_of
 from hive_bitmap.spark.preparing.prepare import Prepared, prepare
 from hive_bitmap.spark.preparing.request import Request, ResolvedTable
 from hive_bitmap.spark.preparing.snapshot import Snapshot
-from hive_bitmap.spark.reading.superset import piece_rows, split_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -158,6 +157,8 @@ class Question:
         table that may have selected rows (`superset.split_rows`); if all splits may have selected rows, the result is
         None.
         """
+        from hive_bitmap.spark.reading.superset import piece_rows, split_rows  # loads the readers of base files
+
         if pieces is None:
             return split_rows(self.spark, request, prepared)
         return piece_rows(self.spark, request, prepared, pieces)

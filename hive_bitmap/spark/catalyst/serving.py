@@ -326,7 +326,9 @@ class Serving:
         return json.dumps(unknown)
 
     def _fetch(self, spark: SparkSession, request: Any, id: str, part: Any) -> str | None:
-        rows = execution.rows(spark, part) if isinstance(part, FetchPart) else None
+        from hive_bitmap.spark.catalyst import driver_rows  # loads the readers of base files
+
+        rows = driver_rows.rows(spark, part) if isinstance(part, FetchPart) else None
         if rows is None:
             self.decisions.remove(id)
             return None

@@ -49,7 +49,6 @@ from hive_bitmap.core.selecting.table_files import TableFiles
 from hive_bitmap.errors import CorruptIndex, Unsupported
 from hive_bitmap.spark.preparing.request import Engine, NoEngine
 from hive_bitmap.spark.preparing.snapshot import Snapshot
-from hive_bitmap.spark.tasks.distribution import in_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -226,6 +225,8 @@ class Evaluation:
         """Evaluate lookups without regard to cost."""
         if is_small(lookups):
             return look_up_all(lookups, self.matching_keys, self.engine.take_turn)
+        from hive_bitmap.spark.tasks.distribution import in_tasks  # loads what tasks need
+
         return in_tasks(self.spark, lookups, partial(look_up, matching_keys=self.matching_keys))
 
 

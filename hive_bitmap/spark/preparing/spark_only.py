@@ -28,7 +28,6 @@ from hive_bitmap.core.stores.paths import parts
 from hive_bitmap.errors import HiveBitmapError, StoreError
 from hive_bitmap.spark.preparing.request import ResolvedTable
 from hive_bitmap.spark.session_cache import TtlCache
-from hive_bitmap.spark.tasks.distribution import cause, in_tasks, parallelism
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,6 +90,8 @@ def require_readable(spark: SparkSession, settings: Mapping[str, str], path: str
 
 def _open_in_tasks(spark: SparkSession, path: str) -> str:
     """Return why tasks cannot open a file; "" if they can."""
+    from hive_bitmap.spark.tasks.distribution import cause, in_tasks, parallelism  # loads what tasks need
+
     try:
         in_tasks(spark, [path] * parallelism(spark), _open)
     except Exception as e:  # noqa: BLE001 - py4j's errors have no base class that can be imported without py4j

@@ -44,7 +44,6 @@ from hive_bitmap.spark.preparing.index_lookup import DRIVER_INDEX_BYTES
 from hive_bitmap.spark.preparing.prepare import Prepared, Reading
 from hive_bitmap.spark.preparing.request import Request
 from hive_bitmap.spark.preparing.spark_only import fallback_reason
-from hive_bitmap.spark.tasks.distribution import in_tasks, store_error_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -129,6 +128,8 @@ def known_counts(
         log.info("%s is aggregated by Spark: %s", request.table, e)
         return None
     except Exception as e:  # may be py4j's, for a task in which a store failed
+        from hive_bitmap.spark.tasks.distribution import store_error_of
+
         if (store_error := store_error_of(e)) is None:
             raise
         fallback_reason(store_error)
@@ -314,6 +315,8 @@ def _computed(
     """
     if index_bytes(lookups, keys) <= DRIVER_INDEX_BYTES:
         return compute(lookups)
+    from hive_bitmap.spark.tasks.distribution import in_tasks  # loads what tasks need
+
     [answer] = in_tasks(spark, [lookups], compute)
     return answer
 
@@ -405,6 +408,8 @@ def _tally_all(
     if not lookups or index_bytes(lookups, keys) <= DRIVER_INDEX_BYTES:
         yield from map(count, lookups)
         return
+    from hive_bitmap.spark.tasks.distribution import in_tasks
+
     for first in range(0, len(lookups), TASKS_TOGETHER):
         yield from in_tasks(spark, lookups[first : first + TASKS_TOGETHER], count)
 

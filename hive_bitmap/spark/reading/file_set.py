@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hive_bitmap.core.index.fingerprint import Fingerprint
+from hive_bitmap.core.index.fingerprint import Fingerprint, are_unchanged
 from hive_bitmap.core.listings.scan_listing import FILE_BYTES, PARTITION_BYTES
 from hive_bitmap.core.selecting.split_order import Piece
 from hive_bitmap.core.table_info import Partition, Table
@@ -14,7 +14,6 @@ from hive_bitmap.spark.metastore import base_files, session_settings
 from hive_bitmap.spark.metastore.base_files import Source
 from hive_bitmap.spark.preparing.prepare import Reading
 from hive_bitmap.spark.preparing.snapshot import Snapshot
-from hive_bitmap.spark.reading.read_task import are_unchanged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

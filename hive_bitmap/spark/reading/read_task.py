@@ -8,7 +8,6 @@ FileChanged rather than miss rows.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ import pyarrow as pa
 from hive_bitmap.core import stores
 from hive_bitmap.core.formats import FEW_ROWS, FORMATS
 from hive_bitmap.core.formats.key_values import KeyColumn
-from hive_bitmap.core.index.fingerprint import Fingerprint
+from hive_bitmap.core.index.fingerprint import Fingerprint, is_unchanged, listed_states
 from hive_bitmap.core.parallel import batches, map_parallel
 from hive_bitmap.core.selecting.candidates import Lookup
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
@@ -99,7 +98,7 @@ def read_task(task: ReadTask, selected: Sequence[SelectedRows] | None = None) ->
     The caller still has to apply the predicate. `selected` is the result of `select_rows`, which tasks with the same
     lookups may share; if it is None, it is computed here.
     """
-    listed = _listed([*task.fingerprints.values()])
+    listed = listed_states([*task.fingerprints.values()])
     if task.check_only:
         for fingerprint in task.fingerprints.values():
             _require_planned(fingerprint, listed)
@@ -266,38 +265,13 @@ def _require_unchanged(fingerprint: Fingerprint) -> None:
         raise FileChanged(f"{fingerprint.path} was replaced while it was read: run the query again")
 
 
-def _listed(fingerprints: Sequence[Fingerprint]) -> dict[str, FileStatus]:
-    """List the folders of files that have a tag, if this saves requests.
-
-    Return the status of each listed file, by path. Without a listing, each file takes a request. A listing saves
-    requests if a folder has several files, or if there are so many folders that they may be listed together.
-    """
-    counts = Counter(fingerprint.path.rpartition("/")[0] for fingerprint in fingerprints if fingerprint.tagged)
-    folders = [folder for folder, files in counts.items() if files > 1 or len(counts) >= stores.MANY_FOLDERS]
-    return {file.path: file for listing in stores.listings(folders) if listing is not None for file in listing.files}
-
-
-def are_unchanged(fingerprints: Sequence[Fingerprint]) -> bool:
-    """Return whether all files are unchanged since they were planned.
-
-    Raises StoreError if a store fails.
-    """
-    listed = _listed(fingerprints)
-    return all(map_parallel(lambda fingerprint: _matches(fingerprint, listed), fingerprints))
-
-
-def _matches(fingerprint: Fingerprint, listed: Mapping[str, FileStatus]) -> bool:
-    status = listed.get(fingerprint.path)
-    return fingerprint.confirmed() if status is None else fingerprint.matches(status)
-
-
 def _is_unchanged(fingerprint: Fingerprint, listed: Mapping[str, FileStatus]) -> bool:
     """Return whether a file is unchanged since it was planned.
 
     `listed` maps paths to statuses. A file that is not in `listed` is compared with the store. Raises FileChanged if
     the file no longer exists.
     """
-    if _matches(fingerprint, listed):
+    if is_unchanged(fingerprint, listed):
         return True
     if not stores.exists(fingerprint.path):
         raise FileChanged(f"{fingerprint.path} was deleted after the query was planned: run it again")

@@ -188,7 +188,9 @@ def test_all_blocks_are_read_unless_this_process_reads_the_needed_ones(
     monkeypatch: pytest.MonkeyPatch, is_read_here: bool
 ) -> None:
     fetch = FetchPart(plan=plan(Strategy.ROWS), columns=(), tasks=(), most=0)
-    monkeypatch.setattr("hive_bitmap.spark.catalyst.decide.fetch_of", lambda *given: fetch if is_read_here else None)
+    monkeypatch.setattr(
+        "hive_bitmap.spark.catalyst.driver_rows.fetch_of", lambda *given: fetch if is_read_here else None
+    )
     world = World({False: plan(Strategy.ROWS)}, unbounded=plan(Strategy.BLOCKS))
     outcome = world.decide(replace(SCAN, first=FirstRows(column="k", ascending=True, nulls_first=True, rows=3)))
     assert len(world.requests) == 1 and isinstance(outcome, ReadRows if is_read_here else ReadChoices)

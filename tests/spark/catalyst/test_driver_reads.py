@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import hive_bitmap
-from hive_bitmap.spark.catalyst import execution
+from hive_bitmap.spark.catalyst import driver_rows
 from tests.asking import BY_TASKS, answer, by_index, by_spark, difference, frame, indexed, require_alike, under
 
 if TYPE_CHECKING:
@@ -118,20 +118,20 @@ def test_spark_reads_what_is_not_read_here(
         planned = frame(spark, QUERY)
         assert "DriverScan" in plan_of(planned)
         if trouble == "too many":
-            monkeypatch.setattr(execution, "_batches", lambda task, most: _real_batches(task, 10))
+            monkeypatch.setattr(driver_rows, "_batches", lambda task, most: _real_batches(task, 10))
         elif trouble == "error":
-            monkeypatch.setattr(execution, "rows", fails)
+            monkeypatch.setattr(driver_rows, "rows", fails)
         else:
-            monkeypatch.setattr(execution, "rows", lambda *_: None)
+            monkeypatch.setattr(driver_rows, "rows", lambda *_: None)
         assert not difference(answer(planned), wanted)
 
 
-_real_batches = execution._batches
+_real_batches = driver_rows._batches
 
 
 def test_a_guard_stays_before_what_it_guards(spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The conditions with which Spark reads instead are those before the first that it cannot test there."""
-    monkeypatch.setattr(execution, "rows", lambda *_: None)
+    monkeypatch.setattr(driver_rows, "rows", lambda *_: None)
     guarded = "SELECT i FROM t WHERE k = 3 AND (i > 3 OR (SELECT max(i) FROM t) < 0) AND 10 / (i - 3) > 0"
     assert not difference(by_index(spark, guarded, "rows"), by_spark(spark, guarded))
 
@@ -194,14 +194,14 @@ def test_large_values_are_read_in_small_portions(
     )
     hive_bitmap.build(spark, "t", ["k"])
     seen: list[int] = []
-    read_task = execution.read_task
+    read_task = driver_rows.read_task
 
     def measured(*task: object) -> Iterator[pa.RecordBatch]:
         for batch in read_task(*task):  # type: ignore[arg-type]
             seen.append(batch.nbytes)
             yield batch
 
-    monkeypatch.setattr(execution, "read_task", measured)
+    monkeypatch.setattr(driver_rows, "read_task", measured)
     query = "SELECT sum(length(html)), max(k) FROM t WHERE k = 3"
     assert is_read_here(spark, query)
     found = by_index(spark, query, "rows")
@@ -213,7 +213,7 @@ def test_large_values_are_read_in_small_portions(
 
 
 def test_what_takes_long_is_sparks(spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution, "SECONDS", 0.0)
+    monkeypatch.setattr(driver_rows, "SECONDS", 0.0)
     assert is_read_here(spark, QUERY)
     found = by_index(spark, QUERY, "rows")
     assert not is_read_here(spark, QUERY)
@@ -228,7 +228,7 @@ def test_an_orc_stripe_that_is_large_in_memory_is_sparks(
         "FROM range(0, 4000, 1, 2)"
     )
     hive_bitmap.build(spark, "t", ["k"])
-    monkeypatch.setattr(execution, "read_task", None)
+    monkeypatch.setattr(driver_rows, "read_task", None)
     require_alike(spark, "SELECT length(html), k FROM t WHERE k = 3", "rows")
 
 

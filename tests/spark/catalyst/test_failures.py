@@ -11,8 +11,9 @@ import pytest
 from pyspark.errors import ArithmeticException
 
 import hive_bitmap
-from hive_bitmap.spark.catalyst import decide, decision, execution, question, serving
+from hive_bitmap.spark.catalyst import decide, decision, driver_rows, execution, question, serving
 from hive_bitmap.spark.catalyst.arrow_batches import batches
+from hive_bitmap.spark.reading import superset
 from hive_bitmap.spark.registry import catalog
 from tests.asking import BY_TASKS, answer, by_spark, difference, frame, indexed
 from tests.contract import contract
@@ -28,8 +29,8 @@ STEPS = [  # a query, its strategy, and the function that is made to raise while
     (NARROWING, "blocks", question, "parse"),
     (NARROWING, "blocks", question, "prepare"),
     (NARROWING, "blocks", decide, "file_choices"),
-    (NARROWING, "rows", decide, "fetch_of"),
-    (NARROWING, BY_TASKS, question, "piece_rows"),
+    (NARROWING, "rows", driver_rows, "fetch_of"),
+    (NARROWING, BY_TASKS, superset, "piece_rows"),
     (NARROWING, "files", decide, "read_figures"),
     (NARROWING, "blocks", decision, "label"),
     (COUNTING, "index only", question, "prepare"),

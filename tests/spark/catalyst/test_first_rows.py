@@ -19,7 +19,7 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.core.planning import prices
-from hive_bitmap.spark.catalyst import execution
+from hive_bitmap.spark.catalyst import driver_rows
 from hive_bitmap.spark.catalyst.explanation import Relation, relations_of
 from tests.asking import BY_TASKS, answer, by_spark, difference, frame, indexed, require_alike, under
 from tests.contract import contract
@@ -238,7 +238,7 @@ def test_a_file_that_was_left_out_or_counted_on_and_has_changed(
     files = files_of(own)
     if has_new:  # which Spark reads beside the others
         spark.sql(f"INSERT INTO own SELECT {MADE} FROM range(3800, 4003, 1, 1)")
-    read = execution.read_task
+    read = driver_rows.read_task
     by = files[FILES - 1 if changed == 0 else 1]
 
     def slow(*task: Any) -> Iterator[Any]:
@@ -252,7 +252,7 @@ def test_a_file_that_was_left_out_or_counted_on_and_has_changed(
         if moment == "after planning":
             replace_file(files[changed], by)
         else:
-            monkeypatch.setattr(execution, "read_task", slow)
+            monkeypatch.setattr(driver_rows, "read_task", slow)
         found = answer(planned)
     spark.catalog.refreshTable("own")
     assert not difference(found, by_spark(spark, NEWEST), ordered=True)

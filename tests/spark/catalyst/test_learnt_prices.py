@@ -10,7 +10,7 @@ import pytest
 import hive_bitmap
 from hive_bitmap.core.planning import learnt_prices
 from hive_bitmap.core.planning.learnt_prices import ENOUGH, LEAST, MOST, PRICES, Factors, Reader
-from hive_bitmap.spark.catalyst import execution
+from hive_bitmap.spark.catalyst import driver_rows
 from tests.asking import answer, frame, indexed, require_alike_now
 
 if TYPE_CHECKING:
@@ -100,13 +100,13 @@ def test_other_queries_teach_nothing(table: SparkSession, text: str) -> None:
 
 def test_a_read_beside_another_job_teaches_nothing(table: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other job begins and ends while this process reads the rows, so that no two jobs run at the same time."""
-    read = execution.rows
+    read = driver_rows.rows
 
     def beside_a_job(spark: SparkSession, fetch: Any) -> Any:
         assert spark.sparkContext.parallelize([1]).count() == 1
         return read(spark, fetch)
 
-    monkeypatch.setattr(execution, "rows", beside_a_job)
+    monkeypatch.setattr(driver_rows, "rows", beside_a_job)
     with indexed(table, "rows", learn_prices="true"):
         ask(table, FEW)
     assert learnt() == Factors("file", "parquet")

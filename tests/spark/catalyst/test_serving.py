@@ -32,7 +32,7 @@ from hive_bitmap.core.selecting.candidates import LookupResults, WholeFile
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import CorruptIndex, HiveBitmapError, ServerError, StoreError
-from hive_bitmap.spark.catalyst import execution, question, serving
+from hive_bitmap.spark.catalyst import driver_rows, execution, question, serving
 from hive_bitmap.spark.catalyst.decide import IndexedTable
 from hive_bitmap.spark.catalyst.decision import (
     LEFT_ALONE,
@@ -641,7 +641,7 @@ def test_rows_are_fetched_once_the_plan_is_executed(world: World, monkeypatch: p
     [told] = world.reply(JvmQuestion(fields()))
     assert (told["decision"], told["bytes"]) == ("read rows", 3)
     found: dict[int, pa.Table | None] = {id(fetch): pa.table({"k": [1, 2, 3]})}
-    monkeypatch.setattr(execution, "rows", lambda spark, fetch: found[id(fetch)])
+    monkeypatch.setattr(driver_rows, "rows", lambda spark, fetch: found[id(fetch)])
     fetching = JvmQuestion({"decision": told["id"], "part": 1})
     assert world.serving.execute(NOBODY, fetching) == "" and len(fetching.added) == 1
     found[id(fetch)] = None  # they are too many by now
