@@ -10,19 +10,33 @@ program that takes over the port of an ended process learns at most the token, w
 
 from __future__ import annotations
 
+import atexit
 import secrets
 import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
+from importlib.resources import as_file, files
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from hive_bitmap.errors import Unsupported
-from hive_bitmap.spark.packages import file_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
+
+_copies = ExitStack()
+atexit.register(_copies.close)
+
+
+def file_of(package: str, name: str) -> Path:
+    """Return the path of a file that the JVM reads.
+
+    If `package` is in a zip (`spark.submit.pyFiles`), each call extracts a copy, which lasts as long as the process.
+    """
+    return _copies.enter_context(as_file(files(package) / name))
 
 
 JAR = file_of("hive_bitmap.spark.catalyst", "hive-bitmap.jar")

@@ -1,4 +1,4 @@
-"""Check that the packages that hive_bitmap needs are installed, and locate data files.
+"""Check that the packages that hive_bitmap needs are installed.
 
 Each process checks once, before it imports any of these packages: the driver at the first call, the command line when
 it starts, and the Python worker of an executor at its first task. A worker may lack packages that the driver has.
@@ -6,16 +6,12 @@ it starts, and the Python worker of an executor at its first task. A worker may 
 
 from __future__ import annotations
 
-import atexit
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from functools import lru_cache, partial
 from importlib.metadata import PackageNotFoundError, requires, version
-from importlib.resources import as_file, files
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hive_bitmap.errors import MissingPackage
@@ -28,21 +24,10 @@ TASK = ("pyarrow", "numpy", "duckdb", "packaging", "cachetools", "pyorc")
 DRIVER = ("pyspark", "pandas", *TASK, "rich")
 PROGRAM = (*DRIVER, "click", "prompt_toolkit")
 
-_copies = ExitStack()
-atexit.register(_copies.close)
-
 
 def require(needed: tuple[str, ...] = DRIVER) -> None:
     """Raise MissingPackage unless these packages are installed in the required versions."""
     _require_installed(needed, "")
-
-
-def file_of(package: str, name: str) -> Path:
-    """Return the path of a data file.
-
-    If `package` is in a zip (`spark.submit.pyFiles`), each call extracts a copy, which lasts as long as the process.
-    """
-    return _copies.enter_context(as_file(files(package) / name))
 
 
 def require_connect() -> None:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from hive_bitmap.core.planning.settings import problems
 from hive_bitmap.errors import HiveBitmapError, InvalidProperty
 from hive_bitmap.spark import class_archive, java
-from hive_bitmap.spark.packages import file_of, require, require_connect
+from hive_bitmap.spark.jvm_bridge import file_of
+from hive_bitmap.spark.packages import require, require_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

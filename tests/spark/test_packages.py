@@ -64,7 +64,7 @@ def test_files_of_a_package_that_came_as_a_zip_are_files(tmp_path: Path) -> None
         for path in package.rglob("*"):
             packed.write(path, path.relative_to(package.parent))
     program = (
-        "from hive_bitmap.spark.packages import file_of\n"
+        "from hive_bitmap.spark.jvm_bridge import file_of\n"
         "print(file_of('hive_bitmap.spark.catalyst', 'hive-bitmap.jar').stat().st_size)"
     )
     path = os.pathsep.join([str(tmp_path / "sent.zip"), sysconfig.get_path("purelib")])
