@@ -11,9 +11,10 @@ from hive_bitmap.core import stores
 from hive_bitmap.core.listings import serde
 from hive_bitmap.core.listings.file_listing import files_in
 from hive_bitmap.core.stores import FileStatus
-from hive_bitmap.core.table_info import ICEBERG, Partition, Table, Values
+from hive_bitmap.core.table_info import Partition, Table, Values
 from hive_bitmap.errors import NotFound, PartitionNotFound, Unsupported
-from hive_bitmap.spark.metastore import delta_log, iceberg_log, metastore
+from hive_bitmap.spark.metastore import metastore
+from hive_bitmap.spark.metastore.lake_tables import log_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,8 +46,8 @@ def partitions(spark: SparkSession, base: Table, values: Sequence[Values] | None
     partition whose read properties differ from the table's read properties.
     """
     if base.lake is not None:
-        live_files = iceberg_log.live_files if base.lake.kind == ICEBERG else delta_log.live_files
-        return [Partition(values=(), location=base.location, files=live_files(spark, base))]
+        files = log_of(base.lake.kind).live_files(spark, base)
+        return [Partition(values=(), location=base.location, files=files)]
     read_partitions = (
         metastore.partitions(spark, base, values)
         if base.partition_columns
@@ -63,8 +64,7 @@ def removed_files(spark: SparkSession, base: Table, since: float) -> frozenset[s
     """
     if base.lake is None:
         return frozenset()
-    removed = iceberg_log.removed_files if base.lake.kind == ICEBERG else delta_log.removed_files
-    return removed(spark, base, since)
+    return log_of(base.lake.kind).removed_files(spark, base, since)
 
 
 def list_files(base: Table, of_table: Sequence[Partition]) -> list[Source]:

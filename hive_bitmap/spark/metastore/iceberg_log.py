@@ -16,27 +16,18 @@ from hive_bitmap.core.stores import IMMUTABLE, FileStatus
 from hive_bitmap.core.table_info import ICEBERG, Table, in_spark, raw_hadoop_path
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.metastore import jvm_reader, lake_tables
-from hive_bitmap.spark.metastore.lake_tables import MOST_FILES, IcebergFacts, sentence
+from hive_bitmap.spark.metastore.lake_tables import ICEBERG_CATALOGS, MOST_FILES, IcebergFacts, sentence
 from hive_bitmap.spark.metastore.protocol import columns_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CATALOGS = ("org.apache.iceberg.spark.SparkCatalog", "org.apache.iceberg.spark.SparkSessionCatalog")
-SESSION_CATALOGS = CATALOGS[1:]  # Iceberg's replacements of the session catalog
+SESSION_CATALOGS = ICEBERG_CATALOGS[1:]  # Iceberg's replacements of the session catalog
 OF_SPARK = "org.apache.iceberg.spark.source.SparkTable"
 OF_ROWS = "org.apache.iceberg.BaseTable"
 NAME = re.compile(
     "[a-z0-9_]+"
 )  # names that mean the same in catalogs that distinguish upper case and in those that do not
-
-
-def is_catalog(spark: SparkSession, name: str) -> bool:
-    """Return whether a catalog is an Iceberg catalog.
-
-    `name` must not be the name of the session catalog.
-    """
-    return spark.conf.get(f"spark.sql.catalog.{name}", None) in CATALOGS
 
 
 def described(spark: SparkSession, table: Table) -> Table:

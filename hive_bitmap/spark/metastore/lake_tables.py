@@ -1,7 +1,8 @@
 """Make a `Table` from the log of a Delta or Iceberg table.
 
-The JVM reads facts from the log. Only known features are supported: if a table uses an unknown feature, Spark may read
-the table by other rules, so the table cannot have indexes.
+The JVM reads facts from the log. `log_of` returns the module that reads columns and files from a log in Python. Only
+known features are supported: if a table uses an unknown feature, Spark may read the table by other rules, so the
+table cannot have indexes.
 """
 
 from __future__ import annotations
@@ -9,12 +10,19 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.table_info import DELTA, ICEBERG, Lake, Table
 from hive_bitmap.spark.metastore.protocol import columns_of
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hive_bitmap.core.stores import FileStatus
+
+ICEBERG_CATALOGS = ("org.apache.iceberg.spark.SparkCatalog", "org.apache.iceberg.spark.SparkSessionCatalog")
 MOST_FILES = 1_000_000  # live files of an indexed table; the driver needs some 500 bytes for each of them
 # The property by which the JVM adds the facts of a log to the description of a table, in questions of the rule.
 FACTS = "hive_bitmap.facts_of_log"
@@ -105,6 +113,43 @@ def described(table: Table) -> Table:
         case "iceberg":
             return by_iceberg_facts(plain, IcebergFacts.of(fields))
     return table
+
+
+class Log(Protocol):
+    """A reader of the logs of one kind of lake tables."""
+
+    def described(self, spark: SparkSession, table: Table) -> Table:
+        """Return a table with the current columns in its log."""
+
+    def live_files(self, spark: SparkSession, table: Table) -> tuple[FileStatus, ...]:
+        """Return the current files of a table, sorted by path; raise Unsupported if they cannot be listed."""
+
+    def removed_files(self, spark: SparkSession, table: Table, since: float) -> frozenset[str]:
+        """Return the paths of the files removed since a time, in seconds since 1970; raise Unsupported."""
+
+
+def log_of(kind: str) -> Log:
+    """Return the module that reads the logs of lake tables, `delta_log` or `iceberg_log`.
+
+    `kind` is DELTA or ICEBERG. The module is loaded at its first use.
+    """
+    log: Log = import_module(f"{__package__}.{kind}_log")
+    return log
+
+
+def kind_of(table: Table) -> str:
+    """Return the kind of a table in the metastore: DELTA, ICEBERG, or "" for other tables."""
+    if is_iceberg(table):
+        return ICEBERG
+    return DELTA if table.provider.lower() == DELTA else ""
+
+
+def is_iceberg_catalog(spark: SparkSession, name: str) -> bool:
+    """Return whether a catalog is an Iceberg catalog.
+
+    `name` must not be the name of the session catalog.
+    """
+    return spark.conf.get(f"spark.sql.catalog.{name}", None) in ICEBERG_CATALOGS
 
 
 def is_iceberg(table: Table) -> bool:

@@ -21,13 +21,17 @@ from hive_bitmap.core.table_info import (
     name_parts,
 )
 from hive_bitmap.errors import NotFound, TableNotFound, Unsupported
-from hive_bitmap.spark.metastore import delta_log, iceberg_log, jvm_reader, session_settings
+from hive_bitmap.spark.metastore import jvm_reader, lake_tables, session_settings
 from hive_bitmap.spark.metastore.jvm_metastore import JvmMetastore
 from hive_bitmap.spark.metastore.protocol import Metastore
 from hive_bitmap.spark.metastore.sql_metastore import SqlMetastore
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # mypy checks that both modules implement the protocol
     from pyspark.sql import SparkSession
+
+    from hive_bitmap.spark.metastore import delta_log, iceberg_log
+
+    _LOGS: tuple[lake_tables.Log, ...] = (delta_log, iceberg_log)
 
 # A session uses the first one that is available. To add one, write its module and add it here.
 METASTORES: Sequence[Metastore] = (JvmMetastore(), SqlMetastore())
@@ -47,7 +51,7 @@ def split_name(spark: SparkSession, name: str) -> tuple[str, str, str]:
     catalog = catalog or catalog_of(spark, database)
     if catalog.lower() == SESSION_CATALOG:
         return "", (database or spark.catalog.currentDatabase()).lower(), table.lower()
-    if not iceberg_log.is_catalog(spark, catalog):
+    if not lake_tables.is_iceberg_catalog(spark, catalog):
         raise Unsupported(
             f"table {name} is in catalog {catalog!r}, but only tables of {SESSION_CATALOG} and of Iceberg's catalogs "
             f"have indexes: to name one, write {SESSION_CATALOG}.database.table"
@@ -62,7 +66,7 @@ def is_indexed_catalog(spark: SparkSession, name: str) -> bool:
 
     `name` must not be the name of the session catalog.
     """
-    return iceberg_log.is_catalog(spark, name)
+    return lake_tables.is_iceberg_catalog(spark, name)
 
 
 def hive_problem(spark: SparkSession) -> str:
@@ -171,9 +175,10 @@ def describe_with(spark: SparkSession, name: str, others: Callable[[str, str], l
         raise NotFound.of("database", database, database_names(spark)) from e
     for position, candidate in enumerate(described_tables):
         if candidate.name == table:
-            described = iceberg_log.described(spark, delta_log.described(spark, candidate))
+            kind = lake_tables.kind_of(candidate)
+            described = lake_tables.log_of(kind).described(spark, candidate) if kind else candidate
             return described, described_tables[:position] + described_tables[position + 1 :]
-    if (iceberg := iceberg_log.table_of_catalog(spark, "", database, table)) is not None:
+    if (iceberg := _table_of_iceberg(spark, "", database, table)) is not None:
         return iceberg, described_tables
     if not database_exists(spark, database):
         raise NotFound.of("database", database, database_names(spark))
@@ -188,10 +193,16 @@ def _describe_elsewhere(spark: SparkSession, catalog: str, database: str, table:
     Raise NotFound if the table does not exist.
     """
     session_settings.use_stores(spark)
-    table_ = iceberg_log.table_of_catalog(spark, catalog, database, table)
+    table_ = _table_of_iceberg(spark, catalog, database, table)
     if table_ is None:
         raise TableNotFound(f"no table {table!r} in {catalog}.{database}")
     return table_
+
+
+def _table_of_iceberg(spark: SparkSession, catalog: str, database: str, table: str) -> Table | None:
+    from hive_bitmap.spark.metastore import iceberg_log
+
+    return iceberg_log.table_of_catalog(spark, catalog, database, table)
 
 
 def describe_many(spark: SparkSession, database: str, names: Sequence[str]) -> list[Table]:

@@ -16,9 +16,10 @@ from hive_bitmap.core.stores import IMMUTABLE, FileStatus
 from hive_bitmap.core.table_info import Lake, Table
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.metastore import iceberg_log
-from hive_bitmap.spark.metastore.iceberg_log import described, is_catalog, live_files, removed_files, table_of_catalog
+from hive_bitmap.spark.metastore.iceberg_log import described, live_files, removed_files, table_of_catalog
+from hive_bitmap.spark.metastore.lake_tables import ICEBERG_CATALOGS, is_iceberg_catalog
 
-CATALOG, OF_SESSION = iceberg_log.CATALOGS
+CATALOG, OF_SESSION = ICEBERG_CATALOGS
 TABLE = Table(database="db", name="t", kind="EXTERNAL", provider="iceberg", catalog="lake")
 
 
@@ -58,7 +59,7 @@ def session(files: Any = (), classic: bool = True, **catalogs: str) -> Any:
     ("catalog", "is_icebergs"), [(CATALOG, True), (OF_SESSION, True), ("com.example.Catalog", False), (None, False)]
 )
 def test_catalogs_of_iceberg(catalog: str | None, is_icebergs: bool) -> None:
-    assert is_catalog(session(**({} if catalog is None else {"lake": catalog})), "lake") is is_icebergs
+    assert is_iceberg_catalog(session(**({} if catalog is None else {"lake": catalog})), "lake") is is_icebergs
 
 
 def test_live_files_are_sorted_and_under_hadoops_paths() -> None:
