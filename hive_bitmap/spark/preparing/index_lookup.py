@@ -43,7 +43,6 @@ from hive_bitmap.core.selecting.candidates import (
     look_up_files,
 )
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
-from hive_bitmap.core.selecting.live_counts import without_deleted
 from hive_bitmap.core.selecting.select import LookupResult
 from hive_bitmap.core.selecting.table_files import TableFiles
 from hive_bitmap.errors import CorruptIndex, Unsupported
@@ -179,7 +178,10 @@ def look_up_snapshot(
     )
     evaluation = Evaluation(spark, matching_keys, counting, cost, resolved.engine)
     candidates = look_up_files(snapshot.files, snapshot.predicates, chosen, evaluation)
-    candidates = without_deleted(candidates, resolved.engine.deleted, evaluation.look_up)
+    if resolved.base.lake is not None:  # only files of lake tables have deleted rows
+        from hive_bitmap.core.selecting.live_counts import without_deleted
+
+        candidates = without_deleted(candidates, resolved.engine.deleted, evaluation.look_up)
     every_key = list(dict.fromkeys(key for keys in counting.key_sets for key in keys))
     results = replace(exact_where_covered(candidates, every_key), matching_keys=matching_keys)
     if resolved.base.lake is not None:  # unlisted files may still exist, excluded by the table's own statistics
