@@ -14,7 +14,6 @@ import pyarrow as pa
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.predicates.nodes import SparkLeaf
 from hive_bitmap.spark.catalyst.scans import Condition
-from hive_bitmap.spark.handled_errors import handled
 from hive_bitmap.spark.metastore.protocol import CHAR_TYPE_KEY
 from hive_bitmap.spark.versions import arrow_schema
 
@@ -58,6 +57,8 @@ def satisfying_keys(
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame
+
+    from hive_bitmap.spark.handled_errors import handled
 
     if not len(keys):
         return keys

@@ -239,7 +239,7 @@ class Serving:
             question.end()
         plan, shareable = decision.report.plan, decision.is_shareable
         if plan is not None and plan.candidates is not None:
-            if table.settings.auto_refresh:
+            if table.settings.auto_refresh and plan.candidates.whole_files:
                 unindexed = self.refresher.seen(question.spark, table.base, table.indexes, plan.candidates)
                 if unindexed:
                     decision = replace(decision, report=replace(decision.report, unindexed=unindexed))

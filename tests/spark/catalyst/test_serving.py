@@ -74,7 +74,9 @@ TABLE = Table(
     location="file:/w/events",
 )
 NO_RESULTS = LookupResults(partitions=(), lookups=(), results=(), whole_files=(), deleted=0)
+UNINDEXED = replace(NO_RESULTS, whole_files=(WholeFile(0, FileStatus("/w", 5, 1, ""), Freshness.UNINDEXED, ""),))
 PLAN = Plan(table="d.events", predicate="k = 3", strategy=Strategy.BLOCKS, reason="because", candidates=NO_RESULTS)
+WHOLE = replace(PLAN, candidates=UNINDEXED)
 
 
 def index(name: str, *columns: int, follows: bool = False) -> Index:
@@ -351,14 +353,13 @@ SHARED = {
 def test_a_question_that_was_asked_before_gets_the_same_decision(
     world: World, monkeypatch: pytest.MonkeyPatch, decided: str, changed: dict[str, Any], seconds: float, again: bool
 ) -> None:
-    whole = replace(NO_RESULTS, whole_files=(WholeFile(0, FileStatus("/w", 5, 1, ""), Freshness.UNINDEXED, ""),))
     frame: Any = SimpleNamespace(_jdf="of the JVM")
     world.decided = {
         "counts": counted(1),
         "choices": ReadChoices(report=report(plan=PLAN), choices=""),
         "left alone": LeaveAlone(report=report(plan=PLAN)),
         "rows of tasks": ReadRows(report=report(plan=PLAN), parts=(FramePart(frame),), size=7),
-        "unindexed files": ReadChoices(report=report(plan=replace(PLAN, candidates=whole)), choices=""),
+        "unindexed files": ReadChoices(report=report(plan=WHOLE), choices=""),
     }[decided]
     monkeypatch.setattr(world.serving.refresher, "seen", lambda *given: "")
     [first] = world.reply(JvmQuestion(fields(**SHARED)))
@@ -577,8 +578,9 @@ def test_what_is_asked_of_the_jvm_while_a_scan_is_decided_on(world: World) -> No
 @pytest.mark.parametrize(
     ("conf", "plan", "unindexed"),
     [
-        ({}, PLAN, "2 files not indexed yet"),
-        ({"hive_bitmap.auto_refresh": "false"}, PLAN, ""),
+        ({}, WHOLE, "2 files not indexed yet"),
+        ({"hive_bitmap.auto_refresh": "false"}, WHOLE, ""),
+        ({}, PLAN, ""),
         ({}, replace(PLAN, candidates=None), ""),
         ({}, None, ""),
     ],
@@ -587,7 +589,7 @@ def test_files_that_were_found_unindexed_are_told(
     world: World, conf: dict[str, str], plan: Plan | None, unindexed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def seen(spark: Any, base: Table, indexes: Sequence[Index], results: LookupResults) -> str:
-        assert (base, list(indexes), results) == (TABLE, world.indexes, NO_RESULTS)
+        assert (base, list(indexes), results) == (TABLE, world.indexes, UNINDEXED)
         return "2 files not indexed yet"
 
     monkeypatch.setattr(world.serving.refresher, "seen", seen)
