@@ -22,7 +22,7 @@ import hive_bitmap
 PACKAGE = Path(__file__).parents[1] / "hive_bitmap"
 # A room, or a module beside the rooms of a floor, imports itself and the lines above it, not others of its own line.
 LAYERS = [
-    {"errors", "core.memory_budget", "core.parallel"},
+    {"errors", "core.lazy_modules", "core.memory_budget", "core.parallel"},
     {"core.columns", "core.durations", "core.nested_types", "core.stores"},
     {"core.bitmaps", "core.formats", "core.predicates"},
     {"core.table_info"},

@@ -13,20 +13,25 @@ protocol:
   padded or repaired.
 * The name of an encoding identifies its byte format for good: bytes written by Hive, CRoaring or an earlier version of
   hive_bitmap are read the same way.
+* An encoding is loaded at its first use.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hive_bitmap.core.bitmaps import ewah, gap, plain, roaring
-from hive_bitmap.core.bitmaps.cached_bitmaps import CachedBitmaps
-from hive_bitmap.core.bitmaps.keybytes import KeyBytes
+from hive_bitmap.core.lazy_modules import LazyModules
+
+if TYPE_CHECKING:
+    from hive_bitmap.core.bitmaps.cached_bitmaps import CachedBitmaps
+    from hive_bitmap.core.bitmaps.keybytes import KeyBytes
 
 __all__ = ["ENCODINGS", "Encoding", "cached_bitmaps", "gap", "keybytes", "plain", "ragged", "selection"]
 
@@ -68,4 +73,13 @@ class Encoding(Protocol):
         """Count the set bits of each bitmap (int64, m)."""
 
 
-ENCODINGS: dict[str, Encoding] = {encoding.NAME: encoding for encoding in (plain, gap, ewah, roaring)}
+def _module(name: str) -> Any:
+    return import_module(f"{__name__}.{name}")
+
+
+# By name. To add an encoding, write its module and add the name of the module, which is the encoding's own name.
+ENCODINGS = LazyModules[Encoding]({name: partial(_module, name) for name in ("plain", "gap", "ewah", "roaring")})
+if TYPE_CHECKING:  # mypy checks that each module implements the protocol
+    from hive_bitmap.core.bitmaps import ewah, gap, plain, roaring
+
+    _ENCODINGS: tuple[Encoding, ...] = (plain, gap, ewah, roaring)

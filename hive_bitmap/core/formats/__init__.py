@@ -8,14 +8,18 @@ layout.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from hive_bitmap.core.formats.blocks import COMPRESSED_TEXTS, FEW_ROWS
+from hive_bitmap.core.lazy_modules import LazyModules
 
 if TYPE_CHECKING:
     from hive_bitmap.core.formats.blocks import Blocks, Bounds, Layout
@@ -34,9 +38,6 @@ __all__ = [
     "engine",
     "key_values",
 ]
-
-FEW_ROWS = 64  # most rows that `Format.read_together` reads
-T = TypeVar("T")
 
 
 class Format(Protocol):
@@ -185,7 +186,7 @@ FILE_FORMATS = (
         name="text",
         input_format=f"{_HADOOP}TextInputFormat",
         serdes=_TEXTS,
-        unsplit=(".gz", ".deflate"),
+        unsplit=COMPRESSED_TEXTS,
     ),
     FileFormat(
         name="avro",
@@ -199,36 +200,24 @@ BY_INPUT_FORMAT: Mapping[str, FileFormat] = {format_.input_format: format_ for f
 UNSPLIT: Mapping[str, tuple[str, ...]] = {format_.name: format_.unsplit for format_ in FILE_FORMATS}
 
 
-class _Loaded(Mapping[str, T]):
-    """What `load` returns for each name, which is loaded at each use."""
-
-    def __init__(self, names: Iterable[str], load: Callable[[str], T]) -> None:
-        self._names, self._load = dict.fromkeys(names), load
-
-    def __getitem__(self, name: str) -> T:
-        if name not in self._names:
-            raise KeyError(name)
-        return self._load(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-
 def _module(name: str) -> Any:
     return import_module(f"{__name__}.{name}")
 
 
-def _format(name: str) -> Format:
-    if name not in LAYOUTS:
-        reader: Format = _module(name)
-        return reader
+def _engine_format(name: str) -> Format:
     from hive_bitmap.core.formats.engine import EngineFormat
 
     return EngineFormat(name, LAYOUTS[name])
 
 
-LAYOUTS: Mapping[str, Layout] = _Loaded((format_.name for format_ in FILE_FORMATS if format_.has_layout), _module)
-FORMATS: Mapping[str, Format] = _Loaded((format_.name for format_ in FILE_FORMATS), _format)
+LAYOUTS: Mapping[str, Layout] = LazyModules(
+    {format_.name: partial(_module, format_.name) for format_ in FILE_FORMATS if format_.has_layout}
+)
+FORMATS: Mapping[str, Format] = LazyModules(
+    {format_.name: partial(_engine_format if format_.has_layout else _module, format_.name) for format_ in FILE_FORMATS}
+)
+if TYPE_CHECKING:  # mypy checks that each module implements its protocol
+    from hive_bitmap.core.formats import avro, orc, parquet, rcfile, sequencefile, text
+
+    _READERS: tuple[Format, ...] = (orc, parquet)
+    _LAYOUTS: tuple[Layout, ...] = (avro, rcfile, sequencefile, text)

@@ -20,6 +20,8 @@ from hive_bitmap.errors import Undecodable
 
 Longs = npt.NDArray[np.int64]
 _END = 1 << 63  # the smallest number that int64 cannot hold
+FEW_ROWS = 64  # most rows that `Format.read_together` reads
+COMPRESSED_TEXTS = GZIP, DEFLATE = ".gz", ".deflate"  # suffixes of text files that are a single unit
 BLOCK_BYTES = 4 << 20  # a block ends before the first unit that starts at least so many bytes after the block's start
 
 

@@ -26,7 +26,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.formats import FEW_ROWS, parquet_nested
+from hive_bitmap.core.formats import parquet_nested
+from hive_bitmap.core.formats.blocks import FEW_ROWS
 from hive_bitmap.core.formats.duckdb_cursors import table
 from hive_bitmap.core.formats.key_values import KeyColumn, column_type, converted, decoding, is_simple, nulls
 from hive_bitmap.core.formats.parquet_file import ParquetHandle, find, open_file

@@ -16,14 +16,11 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from hive_bitmap.core.formats import UNSPLIT
-from hive_bitmap.core.formats.blocks import Longs, Units
+from hive_bitmap.core.formats.blocks import COMPRESSED_TEXTS, DEFLATE, Longs, Units
 from hive_bitmap.core.formats.key_values import decoding
 from hive_bitmap.errors import Undecodable
 
 CHUNK_BYTES = 4 << 20
-COMPRESSED = UNSPLIT["text"]  # gzip and deflate
-DEFLATE = ".deflate"
 OTHER_CODECS = (".bz2", ".lz4", ".snappy", ".zst", ".lzo", ".lzo_deflate", ".passthrough")
 _NEW_LINE, _RETURN = 10, 13
 
@@ -36,7 +33,7 @@ def units(source: pa.NativeFile, path: str, start: int, end: int) -> Iterator[Un
     """
     if path.endswith(OTHER_CODECS):
         raise Undecodable(f"text compressed as {path.rpartition('.')[2]} is not supported: use gzip or deflate")
-    if path.endswith(COMPRESSED):
+    if path.endswith(COMPRESSED_TEXTS):
         chunks = _inflated(source) if path.endswith(DEFLATE) else _unzipped(source)
         yield Units(np.zeros(1, np.int64), np.array([_count(chunks)], np.int64))
         return

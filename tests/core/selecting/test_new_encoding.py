@@ -38,7 +38,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Encoding:
         to_cached=lambda columns: plain.to_cached([flipped(columns[0])]),
         cardinalities=lambda columns, rows: plain.cardinalities([flipped(columns[0])], rows),
     )
-    monkeypatch.setitem(ENCODINGS, encoding.NAME, encoding)
+    monkeypatch.setitem(ENCODINGS.loads, encoding.NAME, lambda: encoding)
     return encoding
 
 
