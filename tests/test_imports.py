@@ -27,7 +27,7 @@ LAYERS = [
     {"core.bitmaps", "core.formats", "core.predicates"},
     {"core.table_info"},
     {"core.index"},
-    {"core.partition_texts", "core.segments"},
+    {"core.segments"},
     {"core.selecting"},
     {"core.listings"},
     {"core.planning"},

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -16,6 +16,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hive_bitmap.core.columns import Column
 from hive_bitmap.core.nested_types import ArrayOf, MapOf, NestedType, StructOf, parse
 from hive_bitmap.errors import Undecodable, Unsupported
 
@@ -36,6 +37,13 @@ _ARROW: dict[str, pa.DataType] = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
+}
+_INTEGER = r"^-?[0-9]{1,19}$"
+# For each type of partition columns, the pattern of the texts that Arrow reads as Spark does.
+_CANONICAL = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), _INTEGER),
+    "date": r"^[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}$",
+    "boolean": "^(true|false)$",
 }
 # Characters of column names that Spark, Arrow, DuckDB and pyorc find, according to our tests: ASCII punctuation, and
 # the categories of Unicode for letters, combining marks and numbers.
@@ -173,6 +181,28 @@ def canonical(values: Values) -> Values:
         return values
     zeroed = pc.add(values, pa.scalar(0.0, values.type))
     return pc.if_else(pc.is_nan(zeroed), pa.scalar(float("nan"), values.type), zeroed)
+
+
+def partition_values(column: Column, texts: Sequence[str | None]) -> pa.Array | None:
+    """Convert texts of a partition column to Arrow values, as Spark does.
+
+    The text None is NULL. The result is None if only Spark can read one of the texts.
+
+    >>> partition_values(Column("day", "date"), ["2026-02-28", None]).to_pylist()
+    [datetime.date(2026, 2, 28), None]
+    >>> partition_values(Column("day", "date"), ["2026-02-30"]) is None
+    True
+    """
+    array = pa.array(texts, pa.string())
+    if column.type == "string":
+        return array
+    pattern = _CANONICAL.get(column.type)
+    if pattern is None or not pc.all(pc.match_substring_regex(array, pattern), min_count=0).as_py():
+        return None
+    try:
+        return array.cast(arrow_type(KeyColumn(column.name, column.type)))
+    except pa.ArrowInvalid:  # a number out of range, or a day such as February 30
+        return None
 
 
 @contextmanager

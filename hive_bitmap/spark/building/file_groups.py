@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
+from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type, partition_values
 from hive_bitmap.core.index.definition import TEXT_PARTITIONS, schema_crc, value_columns
 from hive_bitmap.core.indexing.group_indexing import Group
 from hive_bitmap.core.indexing.segment_change import BaseFile, Change
@@ -28,7 +28,6 @@ from hive_bitmap.core.indexing.shard_compaction import Compaction
 from hive_bitmap.core.indexing.staged_values import ReadOptions
 from hive_bitmap.core.listings import serde
 from hive_bitmap.core.listings.file_listing import format_of
-from hive_bitmap.core.partition_texts import column_values
 from hive_bitmap.core.stores import IMMUTABLE, FileStatus
 from hive_bitmap.core.table_info import Table, Values, quote
 from hive_bitmap.spark.building.build_job import Job
@@ -62,7 +61,7 @@ def stored_values(spark: SparkSession, columns: Sequence[Column], values: Sequen
 def _column(spark: SparkSession, column: Column, texts: Sequence[str | None]) -> pa.Array:
     if column.type in TEXT_PARTITIONS:
         return pa.array(texts, pa.string())
-    typed = column_values(column, texts)
+    typed = partition_values(column, texts)
     if typed is not None:
         return typed
     return _by_spark(spark, column, texts).cast(arrow_type(KeyColumn(column.name, column.type)))

@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.core import partition_texts, stores
+from hive_bitmap.core import stores
 from hive_bitmap.core.columns import Column
+from hive_bitmap.core.formats.key_values import partition_values
 from hive_bitmap.core.index import checksums, manifest
 from hive_bitmap.core.index.definition import known_schemas, valid_schemas
 from hive_bitmap.core.index.manifest import Manifest
@@ -182,10 +183,10 @@ def comparable(base: Table, values: Sequence[Values]) -> list[tuple[Any, ...]]:
 
 
 def _typed_or_text(column: Column, texts: Sequence[str | None]) -> list[Any]:
-    typed = partition_texts.column_values(column, texts)
+    typed = partition_values(column, texts)
     if typed is not None:
         return typed.to_pylist()
-    single = {text: partition_texts.column_values(column, [text]) for text in dict.fromkeys(texts)}
+    single = {text: partition_values(column, [text]) for text in dict.fromkeys(texts)}
     return [text if (value := single[text]) is None else value[0].as_py() for text in texts]
 
 
@@ -210,7 +211,7 @@ def typed_values(columns: Sequence[Column], values: Sequence[Values]) -> pa.Tabl
     """
     arrays = {"": pa.array(np.arange(len(values)))}  # keeps the number of rows if every column is left out
     for position, column in enumerate(columns):
-        typed = partition_texts.column_values(column, [value[position] for value in values])
+        typed = partition_values(column, [value[position] for value in values])
         if typed is not None:
             arrays[column.name] = typed
     return pa.table(arrays)
