@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.core.index import generation, manifest, shard
+from hive_bitmap.core.index import generation, generation_names, manifest, shard
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.indexing.shard_compaction import shard_rows
 from hive_bitmap.spark.building import publish
@@ -49,7 +49,7 @@ def forge_without_three(spark: SparkSession, root: str, name: str, index_table: 
     base, [legitimate] = catalog.table_and_indexes(spark, "v")
     [published] = catalog.segments(spark, legitimate)
     false = replace(legitimate.definition, name=name, index_table=index_table, root=root)
-    folder = f"{root}/{generation.new_name()}"
+    folder = f"{root}/{generation_names.new_name()}"
     generation.start(folder, None, false)
     _write_without_three(legitimate.definition, published, folder)
     made = publish.index_table(false)

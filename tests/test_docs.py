@@ -22,7 +22,7 @@ from hive_bitmap.cli import command
 from hive_bitmap.core.bitmaps import ENCODINGS
 from hive_bitmap.core.bitmaps.keybytes import key_bytes
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.index import generation
+from hive_bitmap.core.index import generation_names
 from hive_bitmap.core.index.definition import INDEX_DATABASE, SEGMENT, Definition, schema_crc, to_properties
 from hive_bitmap.core.index.manifest import FILES, SHARDS
 from hive_bitmap.core.planning.settings import Settings
@@ -116,8 +116,8 @@ def test_the_properties_of_an_index_table() -> None:
 
 
 def test_names_and_sums() -> None:
-    assert re.fullmatch(r"generation-\d{8}T\d{6}-[0-9a-f]{8}", generation.new_name())
-    assert generation.empty_folder("r") == "r/empty" and SEGMENT.name == "hive_bitmap_segment"
+    assert re.fullmatch(r"generation-\d{8}T\d{6}-[0-9a-f]{8}", generation_names.new_name())
+    assert generation_names.empty_folder("r") == "r/empty" and SEGMENT.name == "hive_bitmap_segment"
     columns = [Column("A", "int"), Column("at", "timestamp")]
     assert schema_crc(columns, "UTC") == zlib.crc32(b'["UTC", ["a", "int"], ["at", "timestamp"]]')
     assert schema_crc(columns[:1], "UTC") == zlib.crc32(b'["", ["a", "int"]]')

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 import hive_bitmap
-from hive_bitmap.core.index import generation, manifest
+from hive_bitmap.core.index import generation_names, manifest
 from hive_bitmap.core.segments.covered import Covered
 from hive_bitmap.spark.building.build import BuildReport
 from hive_bitmap.spark.metastore import alter_table, base_files, metastore
@@ -137,7 +137,7 @@ def segments(spark: SparkSession) -> Covered:
 def look(spark: SparkSession, done: threading.Event) -> int:
     """Look at the slots until the builders are done: each points at a complete segment, or at the empty folder."""
     [index] = catalog.table_and_indexes(spark, "parted")[1]
-    empty, looked = generation.empty_folder(index.definition.root), 0
+    empty, looked = generation_names.empty_folder(index.definition.root), 0
     while not done.is_set() or not looked:
         for folder in set(catalog.slots_of(spark, index.table).values()) - {empty}:
             assert manifest.read(folder).folder == folder

@@ -16,7 +16,7 @@ from zlib import crc32
 
 import hive_bitmap
 from hive_bitmap.core import stores
-from hive_bitmap.core.index import generation, roots
+from hive_bitmap.core.index import generation, generation_names, roots
 from hive_bitmap.core.index.generation import State
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.spark.metastore import session_settings
@@ -157,7 +157,7 @@ class Victim:
             require(not list(data_of(folder)), f"left by clean: {folder}, {generation.usage(folder)}")
             if folder.startswith("file:"):
                 old = Path(local_path(folder))
-                old.rename(old.with_name(f"generation-20200101T000000-{generation.build_token(folder)}"))
+                old.rename(old.with_name(f"generation-20200101T000000-{generation_names.build_token(folder)}"))
 
     # Acts
 

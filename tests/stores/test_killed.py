@@ -14,7 +14,7 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.core import stores
-from hive_bitmap.core.index.generation import EMPTY_FOLDER
+from hive_bitmap.core.index.generation_names import EMPTY_FOLDER
 from hive_bitmap.errors import HiveBitmapError
 from hive_bitmap.spark.registry import catalog
 from tests.stores.conftest import BUCKET, S3, forget, reached

@@ -8,7 +8,7 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.core import stores
-from hive_bitmap.core.index.generation import EMPTY_FOLDER
+from hive_bitmap.core.index.generation_names import EMPTY_FOLDER
 from hive_bitmap.core.stores import options, requests
 from hive_bitmap.errors import NotFound
 from hive_bitmap.spark.metastore import session_settings

@@ -11,6 +11,7 @@ __all__ = [
     "deletion",
     "fingerprint",
     "generation",
+    "generation_names",
     "key_columns",
     "lookup",
     "manifest",

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.index import checksums, generation, manifest, markers, refresh_record, roots
+from hive_bitmap.core.index import checksums, generation, generation_names, manifest, markers, refresh_record, roots
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.generation import Built
 from hive_bitmap.core.index.markers import Unreadable
@@ -97,14 +97,14 @@ def remove_root(definition: Definition, metastore: str) -> str:
             if stores.exists(root)
             else ""
         )
-    empty = generation.empty_folder(root)
+    empty = generation_names.empty_folder(root)
     for folder in reversed(generation.with_partitions(root)):  # former versions had folders of partitions
         if folder != root:
             stores.remove_folder(folder, root)
     folders = [*generation.with_partitions(root), empty]
     foreign = [name for folder in folders for name in _foreign_entries(root, folder)]
     content = generation.entries(root)
-    if not any(generation.is_generation(name) or "=" in name for name in content.names):
+    if not any(generation_names.is_generation(name) or "=" in name for name in content.names):
         removable = [name for name in content.names if name not in foreign and name not in content.folders]
         stores.delete_files(empty, [generation.EMPTY_FILE], root)
         stores.remove_folder(empty, root)
@@ -138,10 +138,14 @@ def _foreign_entries(root: str, folder: str) -> list[str]:
     real_folders = set(content.folders) - content.others
 
     def is_ours(name: str) -> bool:
-        if folder == generation.empty_folder(root):
+        if folder == generation_names.empty_folder(root):
             return name == generation.EMPTY_FILE
         if name in real_folders:
-            return generation.is_generation(name) or "=" in name or f"{folder}/{name}" == generation.empty_folder(root)
+            return (
+                generation_names.is_generation(name)
+                or "=" in name
+                or f"{folder}/{name}" == generation_names.empty_folder(root)
+            )
         return folder == root and any(name == file or markers.is_begun(name, file) for file in _ROOT_FILES)
 
     return [f"{folder}/{name}".removeprefix(f"{root}/") for name in content.names if not is_ours(name)]
@@ -217,7 +221,7 @@ def _own_shard(folder: str) -> re.Pattern[str]:
     `folder` is the generation. Its own shards are the shards that its build has written, under names that
     `shard.shard_name` makes. Linked shards keep the names that earlier builds gave them.
     """
-    return re.compile(rf"part-{re.escape(generation.build_token(folder))}[0-9a-f]{{24}}\.parquet")
+    return re.compile(rf"part-{re.escape(generation_names.build_token(folder))}[0-9a-f]{{24}}\.parquet")
 
 
 def _shard_of_cardinalities(name: str) -> str:

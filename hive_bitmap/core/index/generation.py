@@ -10,30 +10,25 @@ marker has no known owner and is not touched.
 from __future__ import annotations
 
 import logging
-import re
-import secrets
 import time
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
-from urllib.parse import quote
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.index import manifest, markers, roots
+from hive_bitmap.core.index import generation_names, manifest, markers, roots
 from hive_bitmap.core.index.checksums import FOLDER
 from hive_bitmap.core.index.definition import Definition, from_properties, to_properties
 from hive_bitmap.core.index.markers import GRACE_SECONDS, Author, Unreadable
 from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.stores import Access
 from hive_bitmap.core.stores.paths import parent
+from hive_bitmap.core.table_info import Table
 
 log = logging.getLogger(__name__)
 MARKER = "_built_by"  # marker: host, process and start time of the build, the definition of the index, linked shards
-EMPTY_FOLDER = "empty"  # folder of empty slots, in the root of an index
 EMPTY_FILE = "_empty"  # file in this folder, because object stores keep no folder without a file
 RETIRED = "_retired"  # marker: when the generation was replaced
-_NAME = re.compile(r"generation-\d{8}T\d{6}-[0-9a-f]{8}")
 
 
 class State(Enum):
@@ -78,44 +73,19 @@ class Built:
     linked: frozenset[str] | None = None
 
 
-def empty_folder(root: str) -> str:
-    """Return the empty folder of an index.
-
-    A slot that has no segment points at this folder (`segments.slots`).
-    """
-    return f"{root}/{EMPTY_FOLDER}"
-
-
 def make_empty_folder(root: str, access: Access | None) -> str:
     """Make the empty folder of an index; return its path.
 
     The folder holds an empty file. If this file exists, nothing is changed. A new file gets the permissions `access`;
     None stands for the permissions that the store gives to new files. Raise OSError if the folder is a link.
     """
-    folder = empty_folder(root)
+    folder = generation_names.empty_folder(root)
     _require_no_link(f"{folder}/{EMPTY_FILE}", root)
     if not stores.exists(f"{folder}/{EMPTY_FILE}"):
         stores.make_folder(folder)
         stores.replace_file(f"{folder}/{EMPTY_FILE}", b"")
         stores.set_access(f"{folder}/{EMPTY_FILE}", access and access.of_file)
     return folder
-
-
-def new_name() -> str:
-    """Return a folder name that no other build uses."""
-    return f"generation-{datetime.now(timezone.utc):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
-
-
-def partition_folder(root: str, names: Iterable[str], values: Iterable[str | None]) -> str:
-    """Return the folder of a partition under `root`.
-
-    The partition is given by the names and the values of its columns; the value None is NULL.
-    """
-    parts = [
-        f"{quote(name, safe=' ')}={'__NULL__' if value is None else quote(value, safe=' ')}"
-        for name, value in zip(names, values, strict=True)
-    ]
-    return "/".join([root, *parts])
 
 
 def accesses(folders: Sequence[tuple[str, str]]) -> list[Access | None]:
@@ -176,56 +146,13 @@ def retire(folder: str, definition: Definition) -> None:
     if stores.is_link(folder):
         log.warning("folder %s was replaced, but stays: it is a link", folder)
         return
-    written = definition_of(folder) if is_generation(folder) else None
+    written = definition_of(folder) if generation_names.is_generation(folder) else None
     if written is None or not roots.has_built(definition, written):
         return
     try:
         markers.write(folder, RETIRED, {"retired": time.time()})
     except OSError as e:
         log.warning("folder %s was replaced, but stays, because it cannot be marked: %s", folder, e)
-
-
-def is_generation(path: str) -> bool:
-    """Return whether a path ends in the name of a generation."""
-    return _begun(path) is not None
-
-
-def belongs_to(folder: str, definition: Definition) -> bool:
-    """Return whether a folder is a generation of this index, by its path.
-
-    A generation must be below the root of the index.
-    """
-    return is_generation(folder) and folder.startswith(f"{definition.root}/") and ".." not in folder.split("/")
-
-
-def build_time(folder: str) -> float:
-    """Return when the build of a generation began, in seconds since 1970.
-
-    The time comes from the name of the generation. Raise ValueError if `folder` has another name.
-    """
-    begun = _begun(folder)
-    if begun is None:
-        raise ValueError(f"{folder} is not a generation")
-    return begun.timestamp()
-
-
-def _begun(path: str) -> datetime | None:
-    """Return the time in a generation's name; None for other names."""
-    name = path.rpartition("/")[2]
-    if not _NAME.fullmatch(name):
-        return None
-    try:
-        return datetime.strptime(name.split("-")[1], "%Y%m%dT%H%M%S").replace(tzinfo=timezone.utc)
-    except ValueError:  # such as a 13th month
-        return None
-
-
-def build_token(folder: str) -> str:
-    """Return the eight hex digits in the name of a generation.
-
-    The names of the shards that the generation's build writes have the same digits.
-    """
-    return folder.rpartition("-")[2]
 
 
 def built(folder: str) -> Built | None:
@@ -253,6 +180,26 @@ def definition_of(folder: str) -> Definition | None:
     except Unreadable:
         return None
     return marker.definition if marker else None
+
+
+def written_definition(table: Table) -> Definition | None:
+    """Return the definition in the newest generation of an index table.
+
+    Return None if there is no generation, if the marker of the newest generation is unreadable, or if the marker names
+    an index table in another database. The name of the base table comes from the marker of the root, because the table
+    may have been renamed after the build. Raise Unreadable if the marker of the root cannot be read.
+    """
+    if not table.location:
+        return None
+    folders = [table.location] if generation_names.is_generation(table.location) else all_below(table.location)
+    newest = max(folders, key=generation_names.build_time, default="")
+    written = definition_of(newest) if newest else None
+    owner = roots.owner(table.location) if written else None
+    if written is not None and owner is not None and owner.id == written.id:
+        written = replace(written, database=owner.database, table=owner.table)
+    if written is None or written.index_table_database != table.database:
+        return None
+    return replace(written, index_table=table.name)
 
 
 def in_folders(parents: Iterable[str]) -> list[str]:
@@ -287,7 +234,7 @@ def links_below(root: str) -> list[str]:
         f"{above}/{name}"
         for above, content in listed
         for name in sorted(content.others)
-        if is_generation(name) or "=" in name
+        if generation_names.is_generation(name) or "=" in name
     ]
 
 
@@ -388,7 +335,7 @@ def _without_marker(folder: str, problem: str) -> Usage:
         return Usage(State.UNKNOWN, problem=problem)
     if content.folders or not all(is_marker(name) for name in content.names):
         return Usage(State.UNKNOWN, problem=problem)
-    is_young = time.time() - build_time(folder) < GRACE_SECONDS
+    is_young = time.time() - generation_names.build_time(folder) < GRACE_SECONDS
     return Usage(State.BUILDING) if is_young else Usage(State.ORPHANED, float("inf"))
 
 
@@ -409,7 +356,7 @@ def _partitions(path: str) -> list[str]:
 
 
 def _generations(path: str) -> list[str]:
-    return [f"{path}/{name}" for name in subfolders(path) if is_generation(name)]
+    return [f"{path}/{name}" for name in subfolders(path) if generation_names.is_generation(name)]
 
 
 def subfolders(path: str) -> list[str]:

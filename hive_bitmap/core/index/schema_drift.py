@@ -6,12 +6,8 @@ of the index table are checked.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.index import generation, roots
 from hive_bitmap.core.index.definition import Definition
-from hive_bitmap.core.index.partition_conditions import parse
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import InvalidPredicate
 
@@ -75,29 +71,12 @@ def _problem_of_where(base: Table, definition: Definition) -> str:
     Return "" if the WHERE is empty, or a condition on partition columns of the base table. Other programs may have
     written the WHERE.
     """
+    if not definition.where:
+        return ""
+    from hive_bitmap.core.index.partition_conditions import parse  # loads the grammar of conditions
+
     try:
-        if definition.where:
-            parse(definition.where, base.partition_columns)
+        parse(definition.where, base.partition_columns)
     except InvalidPredicate as e:
         return f"the WHERE of index {definition.name} is not accepted ({e}): drop the index and create it again"
     return ""
-
-
-def written_definition(table: Table) -> Definition | None:
-    """Return the definition in the newest generation of an index table.
-
-    Return None if there is no generation, if the marker of the newest generation is unreadable, or if the marker names
-    an index table in another database. The name of the base table comes from the marker of the root, because the table
-    may have been renamed after the build. Raise Unreadable if the marker of the root cannot be read.
-    """
-    if not table.location:
-        return None
-    folders = [table.location] if generation.is_generation(table.location) else generation.all_below(table.location)
-    newest = max(folders, key=generation.build_time, default="")
-    written = generation.definition_of(newest) if newest else None
-    owner = roots.owner(table.location) if written else None
-    if written is not None and owner is not None and owner.id == written.id:
-        written = replace(written, database=owner.database, table=owner.table)
-    if written is None or written.index_table_database != table.database:
-        return None
-    return replace(written, index_table=table.name)

@@ -29,7 +29,7 @@ from hive_bitmap.core import stores
 from hive_bitmap.core.bitmaps import ragged
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
-from hive_bitmap.core.index import checksums, generation, shard
+from hive_bitmap.core.index import checksums, generation_names, shard
 from hive_bitmap.core.index.aggregate_columns import merged
 from hive_bitmap.core.index.definition import BUCKET, OFFSET, OFFSETS, Definition, value_columns
 from hive_bitmap.core.parallel import map_parallel
@@ -340,10 +340,10 @@ def shard_name(folder: str) -> str:
     """Return a unique file name for a new shard.
 
     No other task attempt uses the name. The shard will be in `folder`. If `folder` is a generation, the hex digits of
-    the name begin with the token of the build (`generation.build_token`). `deletion` recognises the shards of a build
-    by this token.
+    the name begin with the token of the build (`generation_names.build_token`). `deletion` recognises the shards of a
+    build by this token.
     """
-    token = generation.build_token(folder) if generation.is_generation(folder) else ""
+    token = generation_names.build_token(folder) if generation_names.is_generation(folder) else ""
     return f"part-{(token + uuid.uuid4().hex)[:32]}.parquet"
 
 

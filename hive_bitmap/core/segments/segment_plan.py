@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hive_bitmap.core.index import generation
+from hive_bitmap.core.index import generation_names
 from hive_bitmap.core.index.manifest import ALL, CHANGED, COLUMNS_CHANGED, DAMAGED, NEW
 from hive_bitmap.core.index.shard import ROW_BYTES, cardinalities_path
 from hive_bitmap.core.segments import merging
@@ -340,7 +340,7 @@ def _touched(
     touched = set()
     for number, folder in enumerate(covered.segments):
         gone, rows = facts.gone_files[number], facts.gone_rows[number] + facts.kept_rows[number]
-        is_aged = rules.now - generation.build_time(folder) >= DEAD_SECONDS
+        is_aged = rules.now - generation_names.build_time(folder) >= DEAD_SECONDS
         is_due = gone and (facts.gone_rows[number] >= DEAD_SHARE * rows or is_aged or rules.remove_dead)
         if (
             rules.take_over

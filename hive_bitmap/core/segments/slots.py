@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
 
-from hive_bitmap.core.index import generation
+from hive_bitmap.core.index import generation_names
 from hive_bitmap.core.index.definition import Definition
 
 Slots = Mapping[int, str]  # the folder of each slot, by number
@@ -34,7 +34,9 @@ class Moves:
 
 def segments(slots: Slots, definition: Definition) -> list[str]:
     """Return the distinct folders of the segments of an index, the oldest name first."""
-    return sorted({folder for folder in slots.values() if generation.belongs_to(folder, definition)}, key=seniority)
+    return sorted(
+        {folder for folder in slots.values() if generation_names.belongs_to(folder, definition)}, key=seniority
+    )
 
 
 def foreign(slots: Slots, definition: Definition) -> list[int]:
@@ -42,11 +44,11 @@ def foreign(slots: Slots, definition: Definition) -> list[int]:
 
     The segments of the index and its empty folder are not foreign.
     """
-    empty = generation.empty_folder(definition.root)
+    empty = generation_names.empty_folder(definition.root)
     return [
         number
         for number, folder in sorted(slots.items())
-        if folder != empty and not generation.belongs_to(folder, definition)
+        if folder != empty and not generation_names.belongs_to(folder, definition)
     ]
 
 
@@ -63,7 +65,7 @@ def repeated(slots: Slots) -> list[int]:
     return [
         number
         for number, folder in sorted(slots.items())
-        if generation.is_generation(folder) and first.setdefault(folder, number) != number
+        if generation_names.is_generation(folder) and first.setdefault(folder, number) != number
     ]
 
 

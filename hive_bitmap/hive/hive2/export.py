@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.index import generation, manifest
+from hive_bitmap.core.index import generation, generation_names, manifest
 from hive_bitmap.core.index.definition import BUCKET, BY_NAME, Definition, check_name, valid_schemas
 from hive_bitmap.core.index.fingerprint import COARSE_RESOLUTION, Fingerprint
 from hive_bitmap.core.index.shard import CARDINALITY, let_read, shard_name, write
@@ -80,7 +80,7 @@ def export(spark: SparkSession, table: str, index: str, root: str, name: str | N
     definition = _without_aggregates(exported.definition)
     hive_name = check_name(name or f"hive_{exported.definition.name}")
     home = raw_hadoop_path(root if ":" in root.partition("/")[0] else "file:" + stores.absolute(root))
-    home = f"{home}/{generation.new_name()}"
+    home = f"{home}/{generation_names.new_name()}"
     columns = [column.name for column in base.partition_columns]
     partitions, copies = [], []
     base_sources = sources(spark, base)
@@ -89,7 +89,7 @@ def export(spark: SparkSession, table: str, index: str, root: str, name: str | N
     accesses = generation.accesses([(source.folder, home) for source in base_sources])
     for number, (source, access) in enumerate(zip(base_sources, accesses, strict=True)):
         values = tuple(NULL_PARTITION if value is None else value for value in source.values)
-        folder = generation.partition_folder(home, columns, values)
+        folder = generation_names.partition_folder(home, columns, values)
         partitions.append(
             HivePartition(values=values, base=source.folder, folder=folder, newest_ms=_newest(source), rows=0)
         )

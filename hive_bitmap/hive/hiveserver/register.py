@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.index import checksums, generation, manifest
+from hive_bitmap.core.index import checksums, generation, generation_names, manifest
 from hive_bitmap.core.index.definition import (
     POINTER,
     SEGMENT,
@@ -204,7 +204,7 @@ def definition_in(server: Server, root: str) -> Definition:
 def segments_in(server: Server, root: str) -> list[str]:
     """Return the complete segments of a folder that were not replaced, oldest first."""
     segments = []
-    for name in sorted(e.name for e in files.entries(server, root) or [] if generation.is_generation(e.name)):
+    for name in sorted(e.name for e in files.entries(server, root) or [] if generation_names.is_generation(e.name)):
         names = {entry.name for entry in files.entries(server, f"{root}/{name}") or []}
         if generation.RETIRED in names or checksums.FOLDER not in names:
             continue

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hive_bitmap.core.formats import LAYOUTS
-from hive_bitmap.core.index import deletion, generation
+from hive_bitmap.core.index import deletion, generation_names
 from hive_bitmap.core.indexing import segment_change
 from hive_bitmap.core.indexing.group_indexing import ShardReport
 from hive_bitmap.core.indexing.segment_change import Change
@@ -96,4 +96,4 @@ def _in_new_folder(change: Change) -> Change:
 
     The second attempt needs new folders, because tasks of the first attempt may still write into the old folders.
     """
-    return replace(change, folder=f"{parent(change.folder)}/{generation.new_name()}")
+    return replace(change, folder=f"{parent(change.folder)}/{generation_names.new_name()}")

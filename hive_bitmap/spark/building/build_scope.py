@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hive_bitmap.core import stores, table_info
-from hive_bitmap.core.index import checksums, generation, manifest, roots
+from hive_bitmap.core.index import checksums, generation, generation_names, manifest, roots
 from hive_bitmap.core.index.checksums import FOLDER
 from hive_bitmap.core.index.definition import Definition, from_table, schema_crc, valid_schemas
 from hive_bitmap.core.index.manifest import Manifest
@@ -517,7 +517,7 @@ def _changes(index: int, scope: Scope) -> list[Change]:
             index=index,
             definition=scope.definition,
             segment=segment,
-            folder=f"{root}/{generation.new_name()}",
+            folder=f"{root}/{generation_names.new_name()}",
             read=read,
             shards=scope.before.covered.shards,
             access=_access([of_base[folder] for folder in base_folders], segment),

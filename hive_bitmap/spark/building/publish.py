@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hive_bitmap.core import stores
-from hive_bitmap.core.index import deletion, generation, roots
+from hive_bitmap.core.index import deletion, generation, generation_names, roots
 from hive_bitmap.core.index.definition import SEGMENT, Definition, from_table, stored_columns, to_properties
 from hive_bitmap.core.index.generation import State
 from hive_bitmap.core.parallel import map_parallel
@@ -184,7 +184,7 @@ def _publish(spark: SparkSession, base: Table, publication: Publication, this_me
         is_whole = bool(after) and set(publication.new) <= set(after.values())
         live = {table.location, *after.values()} if is_new and is_whole else _referenced(spark, definition)
         replaced = {*before.values(), *publication.new} - live
-        replaced = {folder for folder in replaced if generation.belongs_to(folder, definition)}
+        replaced = {folder for folder in replaced if generation_names.belongs_to(folder, definition)}
         _retire(definition, replaced, this_metastore)
         old = generation.superseded(generation.all_below(definition.root), live, definition)
         for folder in old:
@@ -346,7 +346,7 @@ def _replace_table(spark: SparkSession, base: Table, table: Table, publication: 
     alter_table.rename(spark, created, definition.index_table)
     if definition.needs_pointer:
         catalog_changes.point_to(spark, base, set(), {new.pointer})
-    replaced = (folder for folder in before if generation.belongs_to(folder, definition))
+    replaced = (folder for folder in before if generation_names.belongs_to(folder, definition))
     _retire(definition, replaced, metastore_id(spark))
     return replace(created, name=definition.index_table)
 
@@ -358,7 +358,7 @@ def drop_remains(spark: SparkSession, definition: Definition, *, of_others: bool
     """
     for table in _named(spark, _next(definition)):
         if _is_replacement(table, definition):
-            folders = [] if of_others else filter(generation.is_generation, catalog.places(spark, table))
+            folders = [] if of_others else filter(generation_names.is_generation, catalog.places(spark, table))
             if not any(_may_be_building(folder) for folder in folders):
                 alter_table.drop(spark, table)
 

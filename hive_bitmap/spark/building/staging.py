@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.formats import LAYOUTS
-from hive_bitmap.core.index import deletion, fingerprint, generation, markers, roots
+from hive_bitmap.core.index import deletion, fingerprint, generation, generation_names, markers, roots
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.indexing.segment_change import Change
 from hive_bitmap.core.indexing.staged_values import LIST, STAGED, ReadOptions, write_list
@@ -85,7 +85,7 @@ def in_scratch(
         locations.require_apart_from(base, [first], [source.folder for source in sources])
     else:
         locations.require_own(spark, base, first)
-    folder, in_work = f"{first.root}/{generation.new_name()}", []
+    folder, in_work = f"{first.root}/{generation_names.new_name()}", []
     try:
         try:
             roots.claim(first, this_metastore)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hive_bitmap.core.index import generation, refresh_record
+from hive_bitmap.core.index import generation, generation_names, refresh_record
 from hive_bitmap.core.index.refresh_record import RefreshRecord
 from hive_bitmap.errors import HiveBitmapError, NotFound, StoreError
 from hive_bitmap.spark.building.build import BuildReport, refresh
@@ -149,7 +149,7 @@ def is_being_built(index: Index) -> bool:
     young = (
         folder
         for folder in generation.in_folders([index.definition.root])
-        if time.time() - generation.build_time(folder) < YOUNG_SECONDS
+        if time.time() - generation_names.build_time(folder) < YOUNG_SECONDS
     )
     return any(map(generation.is_being_written, young))
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from hive_bitmap.core import stores, table_info
 from hive_bitmap.core.explaining.measures import by_reason, counted, moment, or_dash, reasons, size
 from hive_bitmap.core.explaining.reports import INDEX_FIELDS, Field, Report, Reports, figure, record_of, texts_of
-from hive_bitmap.core.index import generation, manifest, refresh_record, roots
+from hive_bitmap.core.index import generation_names, manifest, refresh_record, roots
 from hive_bitmap.core.index.definition import Definition, schema_crc, valid_schemas
 from hive_bitmap.core.index.manifest import CHANGED, COLUMNS_CHANGED, NEW, UNBUILT, Manifest
 from hive_bitmap.core.index.refresh_record import RefreshRecord
@@ -387,7 +387,7 @@ def _partitions(
         for of_segment in (entries, size)
     )
     edges = np.searchsorted(listing.partition, np.arange(len(sources) + 1)).tolist()
-    built = [generation.build_time(folder) for folder in covered.segments]
+    built = [generation_names.build_time(folder) for folder in covered.segments]
     statuses = []
     for at, source in enumerate(sources):
         files = range(edges[at], edges[at + 1])

@@ -485,8 +485,10 @@ def _from_files(table: Table) -> Index | None:
     The definition is read from the newest generation of the index. Return None if there is no generation, or if the
     folder cannot be read.
     """
+    from hive_bitmap.core.index.generation import written_definition  # loads what reads folders of indexes
+
     try:
-        written = schema_drift.written_definition(table)
+        written = written_definition(table)
     except (StoreError, Unsupported, ValueError, OSError) as e:
         log.warning("table %s does not count as an index table: its folder cannot be read: %s", table.full_name, e)
         return None

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.index import deletion, generation, markers, roots
+from hive_bitmap.core.index import deletion, generation, generation_names, markers, roots
 from hive_bitmap.core.index.checksums import FOLDER
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.generation import MARKER, RETIRED
@@ -167,7 +167,7 @@ class TestDelete:
         before = content(local_of(folder))
         [told] = deletion.delete([folder], definition, "m")
         assert told.why == f"it is left alone, because {why}" and content(local_of(folder)) == before
-        killed = local_of(definition.root) / generation.new_name()  # as it began
+        killed = local_of(definition.root) / generation_names.new_name()  # as it began
         fill(killed, [f"{MARKER}.0123abcd.begun", *([] if marker is None else [MARKER])])
         assert deletion.delete([f"file:{killed}"], definition, "m") == [] and not killed.exists()
 

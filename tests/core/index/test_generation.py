@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.index import generation, manifest, markers
+from hive_bitmap.core.index import generation, generation_names, manifest, markers
 from hive_bitmap.core.index.checksums import FOLDER
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.generation import MARKER, RETIRED, State
@@ -77,22 +77,22 @@ class TestNames:
         ],
     )
     def test_a_generation_is_told_by_its_name(self, name: str, is_one: bool) -> None:
-        assert generation.is_generation(name) == is_one
+        assert generation_names.is_generation(name) == is_one
 
     def test_a_new_name_is_one_that_no_other_build_has_and_tells_when_it_began(self) -> None:
         before = time.time()
-        names = {generation.new_name() for _ in range(50)}
-        assert len(names) == 50 and all(map(generation.is_generation, names))
-        assert all(int(before) <= generation.build_time(f"file:/r/{name}") <= time.time() for name in names)
+        names = {generation_names.new_name() for _ in range(50)}
+        assert len(names) == 50 and all(map(generation_names.is_generation, names))
+        assert all(int(before) <= generation_names.build_time(f"file:/r/{name}") <= time.time() for name in names)
 
     def test_the_build_time_is_that_of_the_name_in_utc(self) -> None:
         at = datetime(2025, 1, 1, tzinfo=timezone.utc).timestamp()
-        assert generation.build_time(f"file:/w/{OLD}") == at
+        assert generation_names.build_time(f"file:/w/{OLD}") == at
         with pytest.raises(ValueError, match="file:/w/x is not a generation"):
-            generation.build_time("file:/w/x")
+            generation_names.build_time("file:/w/x")
 
     def test_the_token_of_a_build_ends_its_name(self) -> None:
-        assert generation.build_token(f"file:/w-1/{OLD}") == "deadbeef"
+        assert generation_names.build_token(f"file:/w-1/{OLD}") == "deadbeef"
 
     @pytest.mark.parametrize(
         ("folder", "belongs"),
@@ -109,12 +109,12 @@ class TestNames:
     def test_a_location_belongs_to_an_index_if_it_is_a_generation_really_below_its_root(
         self, folder: str, belongs: bool
     ) -> None:
-        assert generation.belongs_to(folder, replace(DEFINITION, root="file:/r")) == belongs
+        assert generation_names.belongs_to(folder, replace(DEFINITION, root="file:/r")) == belongs
 
     @given(st.lists(st.one_of(st.none(), st.text(max_size=5)), min_size=1, max_size=3))
     def test_a_partition_has_a_folder_for_each_column_whatever_its_values_are(self, values: list[str | None]) -> None:
         names = ["a b", "p/q", "é"][: len(values)]
-        folder = generation.partition_folder("file:/r", names, values)
+        folder = generation_names.partition_folder("file:/r", names, values)
         parts = folder.removeprefix("file:/r/").split("/")
         assert [part.partition("=")[0] for part in parts] == ["a b", "p%2Fq", "%C3%A9"][: len(values)]
         for part, value in zip(parts, values, strict=True):
@@ -233,7 +233,7 @@ class TestBuilt:
     ],
 )
 def test_the_state_of_a_folder_without_marker(tmp_path: Path, name: str, content: list[str], state: State) -> None:
-    folder = tmp_path / (generation.new_name() if name == "new" else name)
+    folder = tmp_path / (generation_names.new_name() if name == "new" else name)
     folder.mkdir()
     for entry in content:
         (folder / entry).mkdir() if entry.endswith("/") else (folder / entry).touch()

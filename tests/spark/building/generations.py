@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from hive_bitmap.core import stores
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.index import generation, manifest, roots
+from hive_bitmap.core.index import generation_names, manifest, roots
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.manifest import FILES, Manifest
 from hive_bitmap.core.indexing import segment_change
@@ -94,7 +94,7 @@ class Workshop:
             "index": 0,
             "definition": self.definition,
             "segment": new_segment(read=tuple(range(len(read)))),
-            "folder": f"{self.definition.root}/{generation.new_name()}",
+            "folder": f"{self.definition.root}/{generation_names.new_name()}",
             "read": read,
             **({} if published is None else {"shards": published.shards}),
         }

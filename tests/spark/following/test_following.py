@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import hive_bitmap
-from hive_bitmap.core.index import generation, markers, refresh_record, roots
+from hive_bitmap.core.index import generation_names, markers, refresh_record, roots
 from hive_bitmap.spark.following import table_refresh
 from hive_bitmap.spark.following.refresh_queue import Outcome, RefreshKey
 from tests.asking import under
@@ -121,10 +121,10 @@ def test_a_folder_that_cannot_be_written(following: SparkSession, monkeypatch: p
     make(following)
     monkeypatch.setattr("hive_bitmap.spark.following.refresh_queue.FIRST_PAUSE", 1.0)
     root = Path(hive_bitmap.show(following, "t")[0].definition.root.removeprefix("file:"))
-    name = generation.new_name()
+    name = generation_names.new_name()
     (root / name).write_text("in the way")
     with monkeypatch.context() as patched:
-        patched.setattr(generation, "new_name", lambda: name)
+        patched.setattr(generation_names, "new_name", lambda: name)
         following.sql("INSERT INTO t VALUES (3, 1, 7, 'a')")
         wait_until(lambda: error_of_last_refresh(following) != "")
         assert "the published index is untouched" in error_of_last_refresh(following) and unindexed(following) == 1

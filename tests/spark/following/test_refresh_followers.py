@@ -11,7 +11,7 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.index import generation, refresh_record
+from hive_bitmap.core.index import generation, generation_names, refresh_record
 from hive_bitmap.core.index.definition import Definition, to_properties
 from hive_bitmap.errors import HiveBitmapError, Unsupported
 from hive_bitmap.spark.building.build import BuildReport
@@ -100,7 +100,7 @@ def test_partitions_that_the_metastore_writes_in_another_way(memory: SparkSessio
 
 
 def test_a_build_of_another_process_is_waited_for(memory: SparkSession, flat: Definition) -> None:
-    begun = f"{flat.root}/{generation.new_name()}"
+    begun = f"{flat.root}/{generation_names.new_name()}"
     generation.start(begun, None, flat)
     assert table_refresh.refresh_followers(memory, FLAT, None) is Outcome.TOO_EARLY
     old = begun.replace("generation-2", "generation-1")

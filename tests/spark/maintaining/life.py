@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 import hive_bitmap
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.index import generation
+from hive_bitmap.core.index import generation_names
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.core.table_info import Table, partition_spec
 from hive_bitmap.spark.maintaining.show import IndexStatus
@@ -145,7 +145,7 @@ def live(spark: SparkSession, table: str) -> list[str]:
 def generations(spark: SparkSession, database: str) -> list[str]:
     """Return all generations in the default folder for index tables of the database, sorted."""
     home = Path(local_path(locations.default_folder(spark, database)))
-    return sorted(f"file:{path}" for path in home.rglob("generation-*") if generation.is_generation(str(path)))
+    return sorted(f"file:{path}" for path in home.rglob("generation-*") if generation_names.is_generation(str(path)))
 
 
 def index_table(spark: SparkSession, table: str) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hive_bitmap
-from hive_bitmap.core.index import checksums, deletion, generation, markers, roots
+from hive_bitmap.core.index import checksums, deletion, generation, generation_names, markers, roots
 from hive_bitmap.core.index.definition import Definition, to_properties
 from hive_bitmap.core.index.generation import State
 from hive_bitmap.core.stores import local_path
@@ -94,7 +94,7 @@ class TestUsage:
         state: State,
         seconds: float,
     ) -> None:
-        folder = tmp_path / generation.new_name()
+        folder = tmp_path / generation_names.new_name()
         (folder / "_manifest").mkdir(parents=True)
         pid = os.getpid() if alive else dead
         mark(folder, host=host or socket.gethostname(), pid=pid, started=time.time() - hours * self.HOUR)
@@ -106,7 +106,7 @@ class TestUsage:
         assert (found.state, found.unused_seconds) == (state, pytest.approx(seconds, abs=60))
 
     def test_of_one_killed_before_its_marker_was_written(self, tmp_path: Path) -> None:
-        young, old = tmp_path / generation.new_name(), tmp_path / "generation-20200101T000000-00000000"
+        young, old = tmp_path / generation_names.new_name(), tmp_path / "generation-20200101T000000-00000000"
         for folder in (young, old):
             folder.mkdir()
             (folder / generation.MARKER).write_text('{"host": "')
@@ -185,7 +185,7 @@ def test_halves_of_dead_builds_go_and_builds_at_work_stay(memory: SparkSession, 
     flat = flat_table(memory, tmp_path / "t")
     hive_bitmap.build(memory, flat, ["k"])
     [definition] = [index.definition for index in catalog.table_and_indexes(memory, flat)[1]]
-    halves = [f"{definition.root}/{generation.new_name()}" for _ in range(3)]
+    halves = [f"{definition.root}/{generation_names.new_name()}" for _ in range(3)]
     for folder in halves:
         generation.start(folder, None, definition)
     mark(halves[0], pid=dead)
@@ -299,7 +299,7 @@ deletion.delete([sys.argv[1]], Definition(name="i", database="db", table="t", co
 
 @pytest.mark.parametrize("files", range(6))
 def test_a_generation_whose_deletion_is_killed_is_still_told_as_one_to_delete(tmp_path: Path, files: int) -> None:
-    folder = tmp_path / generation.new_name()
+    folder = tmp_path / generation_names.new_name()
     (folder / "_manifest").mkdir(parents=True)
     shards = [f"part-{digit * 32}" for digit in "ab"]
     for name in (*(f"{shard}.parquet" for shard in shards), f"_manifest/{shards[0]}.cardinalities"):
@@ -321,7 +321,7 @@ def test_a_generation_whose_deletion_is_killed_is_still_told_as_one_to_delete(tm
 def test_a_generation_that_became_a_link_is_not_marked_through_it(tmp_path: Path) -> None:
     root, elsewhere = tmp_path / "root", tmp_path / "elsewhere"
     root.mkdir()
-    folder = root / generation.new_name()
+    folder = root / generation_names.new_name()
     (elsewhere / "_manifest").mkdir(parents=True)
     definition = Definition(name="i", database="db", table="t", columns=(), root=f"file:{root}")
     mark(elsewhere, definition=to_properties(definition))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hive_bitmap
-from hive_bitmap.core.index import deletion, generation, markers, roots
+from hive_bitmap.core.index import deletion, generation, generation_names, markers, roots
 from hive_bitmap.core.index.definition import PREFIX, VERSION, Definition, from_properties, to_properties
 from hive_bitmap.core.index.generation import State
 from hive_bitmap.core.stores import local_path
@@ -105,9 +105,9 @@ class TestLinks:
     @pytest.mark.parametrize("name", ["_manifest", "_staging", "shard", generation.RETIRED])
     def test_inside_a_generation(self, tmp_path: Path, name: str) -> None:
         definition = Definition(name="i", database="db", table="t", columns=(), root=f"file:{tmp_path}/root", id="1")
-        folder = f"{definition.root}/{generation.new_name()}"
+        folder = f"{definition.root}/{generation_names.new_name()}"
         generation.start(folder, None, definition)
-        shard = f"part-{generation.build_token(folder)}{'0' * 24}"
+        shard = f"part-{generation_names.build_token(folder)}{'0' * 24}"
         victim = tmp_path / "victim"
         precious(victim)
         for named in (f"{shard}.parquet", f"{shard}.cardinalities", "shards.parquet", "staged.parquet"):
@@ -271,7 +271,7 @@ def test_a_build_that_was_killed_as_it_began_goes(tmp_path: Path) -> None:
     paths = [f"file:{folder}" for folder in folders]
     assert generation.superseded(paths, (), definition) == paths
     assert deletion.delete(paths, definition, "m") == [] and content(tmp_path) == []
-    young = f"file:{tmp_path}/{generation.new_name()}"
+    young = f"file:{tmp_path}/{generation_names.new_name()}"
     os.mkdir(local_path(young))
     assert generation.usage(young).state is State.BUILDING
 
@@ -379,7 +379,7 @@ def _make_early(spark: SparkSession, index: Index, root: str) -> None:
     folders = {(str(number),): folder for number, folder in catalog.slots_of(spark, index.table).items()}
     moved = {values: folder.replace(before.root, root) for values, folder in folders.items()}
     for values, folder in folders.items():
-        if not generation.is_generation(folder):
+        if not generation_names.is_generation(folder):
             continue
         os.makedirs(os.path.dirname(local_path(moved[values])), exist_ok=True)
         os.rename(local_path(folder), local_path(moved[values]))
@@ -473,7 +473,7 @@ def test_a_build_that_fails_leaves_no_root(
 @pytest.mark.parametrize("name", ["generation-99999999T999999-deadbeef", "generation-20260230T000000-deadbeef"])
 def test_a_folder_of_no_date_is_no_generation(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
-    assert not generation.is_generation(f"file:{tmp_path}/{name}")
+    assert not generation_names.is_generation(f"file:{tmp_path}/{name}")
     assert generation.all_below(f"file:{tmp_path}") == []
 
 
@@ -583,7 +583,7 @@ def test_folders_in_a_root_without_a_marker_stay(tmp_path: Path) -> None:
     """Nobody knows who made them. Of the root itself there is no trace if it is gone."""
     (tmp_path / "payroll" / "year=2024" / "month=1").mkdir(parents=True)
     definition = Definition(name="i", database="db", table="t", columns=(), root=f"file:{tmp_path}/payroll", id="1")
-    folder = f"{definition.root}/year=2024/{generation.new_name()}"
+    folder = f"{definition.root}/year=2024/{generation_names.new_name()}"
     generation.start(folder, None, definition)
     assert deletion.delete([folder], definition, "m") == []
     deletion.remove_empty_parents([folder], definition, "m")

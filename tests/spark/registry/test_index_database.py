@@ -10,7 +10,7 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.core.grammar.statements import DropDatabase
-from hive_bitmap.core.index import generation
+from hive_bitmap.core.index import generation_names
 from hive_bitmap.core.index.definition import INDEX_DATABASE, POINTER
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.core.table_info import Table
@@ -415,4 +415,4 @@ def test_an_unreadable_database_hides_no_index_of_others(
     with caplog.at_level(logging.WARNING, logger="hive_bitmap"):
         assert len(hive_bitmap.show(memory, "flat")) == 2
     assert "cannot check whether database secret has indexes of table db.flat: not yours" in caplog.text
-    assert all(generation.is_generation(folder) for folder in generations(memory, "idx"))
+    assert all(generation_names.is_generation(folder) for folder in generations(memory, "idx"))

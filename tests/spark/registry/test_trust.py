@@ -14,7 +14,7 @@ import pytest
 
 import hive_bitmap
 from hive_bitmap.core.columns import Column
-from hive_bitmap.core.index import generation
+from hive_bitmap.core.index import generation_names
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import Unsupported
@@ -206,9 +206,9 @@ def test_a_root_that_leaves_a_trusted_folder_is_not_in_it(root: str) -> None:
 
 def test_a_generation_that_leaves_the_root_is_not_of_the_index() -> None:
     definition = Definition(name="i", database="d", table="t", columns=(), root="file:/trusted/i")
-    name = generation.new_name()
-    assert generation.belongs_to(f"file:/trusted/i/{name}", definition)
-    assert not generation.belongs_to(f"file:/trusted/i/../../mallory/{name}", definition)
+    name = generation_names.new_name()
+    assert generation_names.belongs_to(f"file:/trusted/i/{name}", definition)
+    assert not generation_names.belongs_to(f"file:/trusted/i/../../mallory/{name}", definition)
 
 
 def test_an_equal_owner_asks_for_no_settings() -> None:
@@ -230,7 +230,7 @@ def test_a_table_that_points_to_no_store_and_has_no_definition_is_no_index(
         database="db",
         name="db__v_x__",
         kind="EXTERNAL",
-        location=f"foo://x/{generation.new_name()}",
+        location=f"foo://x/{generation_names.new_name()}",
         properties={"hive_bitmap.x": "1"},
         owner=base.owner if is_own else "mallory",
     )
