@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from hive_bitmap.spark.following.refresher import Refresher
 
 log = logging.getLogger(__name__)
-MOST_WARNINGS = 1000  # warnings about settings; clients of a server may invent any number of settings
+MOST_WARNINGS = 1000  # most of them about settings; clients of a server may invent any number of settings
 MOST_SECONDS = 3600.0
 SHARE_OF_WAITING = 0.5  # share of planning_seconds that a query waits for the same question of another query
 SHARED_SECONDS = 60.0  # how long a decision by price is shared; prices depend on what is in memory
@@ -93,7 +93,6 @@ class Serving:
         self._shared: Cache[str, _Shared] = Cache("questions", lambda shared: KEY_BYTES)
         self._deciding: dict[str, Future[_Kept | None]] = {}
         self._process, self._numbers = uuid4().hex, count()
-        self._mismatch_logged = False
         self._warned: set[str] = set()
         self._refresher: Refresher | None = None
 
@@ -170,10 +169,7 @@ class Serving:
 
         The reason is logged once. The fields of `scans` may follow another protocol.
         """
-        with self._lock:
-            logged, self._mismatch_logged = self._mismatch_logged, True
-        if not logged:
-            log.warning("indexes are not used: %s", why)
+        self._warn_once(f"indexes are not used: {why}")
         tables = [f"{fields['database']}.{fields['table']}" for fields in scans]
         reports = [Report(table=table, action=LEFT_ALONE, reason=Reason.UNSUPPORTED, detail=why) for table in tables]
         return [LeaveAlone(report=report).to_json(None) for report in reports]
@@ -351,12 +347,16 @@ class Serving:
         Problems are invalid settings that look like settings of hive_bitmap.
         """
         for problem in settings.problems(conf):
-            with self._lock:
-                is_silent = problem in self._warned or len(self._warned) >= MOST_WARNINGS
-                self._warned |= set() if is_silent else {problem}
-            if not is_silent:
-                log.warning("%s", problem)
+            self._warn_once(problem)
         return conf
+
+    def _warn_once(self, warning: str) -> None:
+        """Log a warning, unless it was logged before or MOST_WARNINGS others were."""
+        with self._lock:
+            is_silent = warning in self._warned or len(self._warned) >= MOST_WARNINGS
+            self._warned |= set() if is_silent else {warning}
+        if not is_silent:
+            log.warning("%s", warning)
 
 
 def _with_keys(

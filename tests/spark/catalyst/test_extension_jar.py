@@ -48,7 +48,7 @@ def test_all_scans_are_left_alone_and_it_is_logged_once(
     hive_bitmap.build(spark, "t", ["k"])
     wanted = [by_spark(spark, query) for query in QUERIES]
     with indexed(spark, "blocks", strict=strict), caplog.at_level(logging.WARNING):
-        monkeypatch.setattr(answers(spark).serving, "_mismatch_logged", False)
+        monkeypatch.setattr(answers(spark).serving, "_warned", set())
         monkeypatch.setattr(jvm_bridge, "PROTOCOL", PROTOCOL + 1)
         for query, expected in zip(QUERIES, wanted, strict=True):
             assert not difference(answer(frame(spark, query)), expected)
