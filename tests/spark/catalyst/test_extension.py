@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 
 from hive_bitmap.spark.jvm_bridge import EXTENSION, JAR
+from tests import test_imports
 from tests.servers import connectserver, standalone, thriftserver
 from tests.servers.fixtures import started
 from tests.servers.hiveserver import HiveServer, Refused, run
@@ -43,6 +44,7 @@ FOLLOWED = [
 ]
 QUERY = "SELECT s, v FROM t WHERE k = {k} ORDER BY v"
 COUNT = "SELECT count(*) FROM t WHERE k IN ({k}, 7)"
+IMPORTED = re.compile(r"import '(hive_bitmap\b[\w.]*)' #")  # in what `python -v` prints
 READY = re.compile(r"the Python process of hive_bitmap is ready: (\d+)")
 SECONDS = 120  # for a process to start, on a machine that does much else
 pytestmark = [pytest.mark.servers, pytest.mark.xdist_group("extension")]
@@ -63,10 +65,22 @@ def thrift_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("extension_thrift")
 
 
+def python_that_tells_imports(folder: Path) -> str:
+    """A Python for the helper and for tasks; the server's log shows what the helper imports."""
+    program = folder / "python"
+    program.write_text(
+        f'#!/bin/sh\ncase "$*" in *catalyst.helper*) exec {sys.executable} -v "$@" ;; esac\n'
+        f'exec {sys.executable} "$@"\n'
+    )
+    program.chmod(0o755)
+    return str(program)
+
+
 @pytest.fixture(scope="module")
 def thrift(thrift_folder: Path) -> Iterator[HiveServer]:
     """A Thrift Server with the extension, whose table `t` has an index that was made there."""
-    with started(thriftserver.serving(thrift_folder, conf=CONF)) as server:
+    conf = {**CONF, "spark.hive_bitmap.python": python_that_tells_imports(thrift_folder)}
+    with started(thriftserver.serving(thrift_folder, conf=conf)) as server:
         with session(server) as connection:
             for statement in MAKE:
                 assert bool(run(connection, statement)) == ("CREATE INDEX" in statement)
@@ -206,6 +220,22 @@ def test_a_statement_waits_for_a_helper_that_was_killed(thrift: HiveServer, thri
             except Refused as e:  # the one that was asked before its death was noticed
                 assert "ended while it executed this statement" in str(e)
         assert [row[:3] for row in rows] == [("i", "t", "k")]
+
+
+def test_a_helper_that_has_only_counted_has_loaded_what_counts_need(thrift: HiveServer, thrift_folder: Path) -> None:
+    with session(thrift) as connection:
+        run(connection, "SHOW INDEX ON t")
+        before = len((thrift_folder / "log").read_text(errors="replace"))
+        os.kill(helpers(thrift_folder)[-1], signal.SIGKILL)
+        end = time.monotonic() + SECONDS
+        while "IndexAnswer" not in explained(connection, COUNT.format(k=3)) and time.monotonic() < end:
+            time.sleep(0.5)
+        assert run(connection, COUNT.format(k=3)) == [(800,)]
+    names = set(IMPORTED.findall((thrift_folder / "log").read_text(errors="replace")[before:]))
+    assert "hive_bitmap.core.answering.tally" in names
+    parts = {test_imports.part_of(name.removeprefix("hive_bitmap.")) for name in names}
+    assert parts & test_imports.NOT_OF_HELPER == set()
+    assert len(names) <= test_imports.MOST_AFTER_A_COUNT, sorted(names)
 
 
 def test_a_helper_that_is_stopped_holds_up_no_drop(thrift: HiveServer, thrift_folder: Path) -> None:
