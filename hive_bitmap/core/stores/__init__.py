@@ -1,9 +1,10 @@
 """Read and write files and folders in any store, by their Hadoop paths.
 
 Other packages read and write files only through this module. Each kind of store has a module: `local`, `clouds` (S3,
-Google, Azure), `hdfs`, `libhdfs`. Functions raise FileNotFoundError for a missing file or folder, and StoreError for a
-store that cannot be reached or still fails after the configured number of attempts; queries then fall back to plain
-Spark. Other errors of the local file system are OSErrors.
+Google, Azure), `hdfs`, `libhdfs`. All but `local` are loaded with the first remote path (`remote`). Functions raise
+FileNotFoundError for a missing file or folder, and StoreError for a store that cannot be reached or still fails after
+the configured number of attempts; queries then fall back to plain Spark. Other errors of the local file system are
+OSErrors.
 
 * Settings: The path determines the store. Stores need the Hadoop configuration of the session. The configuration is
   read when the first remote path is used (`options`, `metastore/session_settings`), and again when it is ten seconds
