@@ -73,7 +73,16 @@ class KeyExpression:
         """
         columns = [[column.name.lower(), column.type] for column in self.columns]
         content = json.dumps([self.canonical, self.type, columns, sorted(self.settings)])
-        return f"hive_bitmap key {hashlib.sha256(content.encode()).hexdigest()[:32]}"
+        return f"hive_bitmap key {_digest(content)}"
+
+    @cached_property
+    def values_name(self) -> str:
+        """The name of the values that a build computes for this expression.
+
+        Two expressions with the same `name` may have columns with other ids in files, or be of other versions of Spark.
+        Then the names of their values differ.
+        """
+        return f"hive_bitmap values {_digest(repr((self.name, self.columns, self.spark)))}"
 
     @property
     def key(self) -> Column:
@@ -101,6 +110,15 @@ class KeyExpression:
     def aggregated_description(self) -> dict[str, Any]:
         """The `description` of an expression that is aggregated."""
         return {**self.description, "aggregated": True}
+
+    @property
+    def values_description(self) -> dict[str, Any]:
+        """The `aggregated_description` to compute the values under `values_name`."""
+        return {**self.aggregated_description, "name": self.values_name}
+
+
+def _digest(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()[:32]
 
 
 Key = str | KeyText | KeyExpression  # a key of a new index; a str is the name of a column

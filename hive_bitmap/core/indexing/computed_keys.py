@@ -116,10 +116,12 @@ class KeyReader:
                 log.info("column %s of block %d is not aggregated: %s", column.name, number, e)
         if self.measured:
             first, count = int(self.blocks.first_rows()[number]), int(self.blocks.rows[number])
-            computed = part_rows(self.measured_parts, first, count, [expression.name for expression in self.measured])
+            computed = part_rows(
+                self.measured_parts, first, count, [expression.values_name for expression in self.measured]
+            )
             for expression in self.measured:
                 type = KeyColumn(expression.alias, expression.type)
-                values[expression.stored] = converted(computed[expression.name], type)
+                values[expression.stored] = converted(computed[expression.values_name], type)
         return values
 
 
@@ -158,7 +160,7 @@ def _measured(
     if computed["reason"] or not parts:
         return (), ()
     names = {*parts[0].schema_arrow.names} - {*computed["failed"]}
-    return tuple(expression for expression in definition.aggregated_expressions if expression.name in names), parts
+    return tuple(each for each in definition.aggregated_expressions if each.values_name in names), parts
 
 
 def _computed(list_path: str, path: str) -> Mapping[str, Any]:

@@ -69,11 +69,11 @@ def compute(
     write_values = partial(_write_values, spark, base, prints, options, folder)
     if keys := {e.name: e for definition in definitions for e in definition.expressions}:
         write_values(list(keys.values()), LIST, [e.description for e in keys.values()])
-    aggregated = {e.name: e for definition in definitions for e in definition.aggregated_expressions}
+    aggregated = {e.values_name: e for definition in definitions for e in definition.aggregated_expressions}
     if aggregated:
         version = feature_version(spark)
         current = [e for e in aggregated.values() if e.spark == version and set(e.columns) <= set(base.columns)]
-        write_values(current, MEASURED_LIST, [e.aggregated_description for e in current])
+        write_values(current, MEASURED_LIST, [e.values_description for e in current])
 
 
 def _write_values(
@@ -99,7 +99,7 @@ def _write_values(
     sources = list(dict.fromkeys(column for expression in expressions for column in expression.columns))
     try:
         values = _evaluated(spark, list(prints), sources, described, options)
-        task = with_store_settings(spark, write, names=[expression.name for expression in expressions], folder=folder)
+        task = with_store_settings(spark, write, names=[each["name"] for each in described], folder=folder)
         rows = worker_python.map_in_arrow(values, task, PARTS).collect() if prints else []
     except Unsupported:
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,8 +14,9 @@ import pytest
 from hive_bitmap.core.columns import Column, KeyExpression
 from hive_bitmap.core.formats import FORMATS
 from hive_bitmap.core.index import fingerprint
+from hive_bitmap.core.index.aggregate_columns import FUNCTIONS, Aggregate
 from hive_bitmap.core.index.definition import Definition
-from hive_bitmap.core.indexing.computed_keys import COMPUTED, LIST, KeyReader
+from hive_bitmap.core.indexing.computed_keys import COMPUTED, LIST, MEASURED_LIST, KeyReader
 from hive_bitmap.core.indexing.staged_values import ReadOptions
 from hive_bitmap.errors import FileChanged, Undecodable
 from hive_bitmap.spark.building.computing import FAILS, FILE, REASON, read, write
@@ -89,3 +91,32 @@ def test_the_keys_of_each_file_are_in_the_order_of_its_rows(tmp_path: Path, memo
     handle = FORMATS["parquet"].open_file(paths["a"])
     with pytest.raises(FileChanged, match="changed while Spark computed its keys"):
         KeyReader.of(DEFINITION, options(staging), paths["a"], handle, FORMATS["parquet"].blocks(handle))
+
+
+def test_values_of_another_column_of_the_name_are_not_aggregated(tmp_path: Path) -> None:
+    """Expressions over former columns, or of another Spark, have the same name."""
+    former, current = (
+        KeyExpression(
+            alias="twice",
+            type="bigint",
+            sql="n * 2",
+            canonical="(n * 2)",
+            columns=(Column("n", "bigint", field_id=id),),
+        )
+        for id in (1, 2)
+    )
+    assert former.name == current.name
+    path, staging = write_file(tmp_path / "a.parquet", [1, None]), tmp_path / "staging"
+    staging.mkdir()
+    pq.write_table(pa.table({current.values_name: pa.array([2, None], pa.int64())}), staging / "part.parquet")
+    taken = fingerprint.take(path)
+    row = {"path": path, "part": "part.parquet", "reason": "", "failed": [], "seconds": 0.1}
+    row |= {name: getattr(taken, name) for name in ("size", "mtime_ms", "etag", "tail_crc32")}
+    pq.write_table(pa.Table.from_pylist([row], COMPUTED), staging / MEASURED_LIST)
+    read_options = ReadOptions("parquet", (*current.columns, S), "UTC", f"file:{staging}")
+    handle = FORMATS["parquet"].open_file(path)
+    for expression, measured in ((former, ()), (replace(current, spark="3.5"), ()), (current, (current,))):
+        aggregates = tuple(Aggregate(function, expression.stored, expression) for function in FUNCTIONS)
+        definition = Definition(name="i", database="db", table="t", columns=(S,), aggregates=aggregates)
+        reader = KeyReader.of(definition, read_options, path, handle, FORMATS["parquet"].blocks(handle))
+        assert reader.measured == measured
