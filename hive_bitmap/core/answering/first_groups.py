@@ -27,8 +27,9 @@ class Top:
 
     A query needs `rows` groups. `first` says which: the groups with the most rows, the groups with the fewest rows, or
     any groups. `ties` orders groups that have equally many rows: by the smallest key first, by the largest key first,
-    or in any order. If `sum` is the name of a column, the sum of this column in a group takes the place of the group's
-    number of rows, in `first` and in `ties`. The query may sort groups whose sum is NULL before or after all others.
+    or in any order. `sum` may be the name of a column or expression (`Measure.column`): then its sum in a group takes
+    the place of the group's number of rows, in `first` and in `ties`. The query may sort groups whose sum is NULL
+    before or after all others.
     """
 
     rows: int
@@ -92,7 +93,7 @@ def first_by_sum(merged: Iterable[pa.Table], top: Top, field: pa.Field, aggregat
     """
     schema = pa.schema([field, (COUNT, pa.int64()), *(aggregate.field for aggregate in aggregates)])
     sums = [aggregate for aggregate in aggregates if aggregate.function == "sum"]
-    [by] = [a.field.name for a in sums if a.column is not None and a.column.name.lower() == top.sum.lower()]
+    [by] = [aggregate.field.name for aggregate in sums if aggregate.measured.lower() == top.sum.lower()]
     candidates = unsummed = null_key = schema.empty_table()
     worst: pa.Scalar | None = None
     largest: dict[Aggregate, tuple[pa.Scalar, pa.Table]] = {}

@@ -62,6 +62,13 @@ class Aggregate:
         return f"{self.function}({name if name.isidentifier() else quote(name)})"
 
     @property
+    def measured(self) -> str:
+        """The name of the aggregated column or expression in a query, as `Measure.column`; "" for `count(*)`."""
+        if self.expression is not None:
+            return self.expression.name
+        return "" if self.column is None else self.column.name
+
+    @property
     def stored(self) -> Column:
         """The column of the index table that stores this aggregate."""
         name = f"_{self.function}_of_{ALL if self.column is None else self.column.name}"
@@ -83,12 +90,15 @@ class Measure:
 
     `column` is the name of the column in the query, or `KeyExpression.name` of the `expression`. `functions` are some
     of FUNCTIONS, in the order of FUNCTIONS. They always include `count`, which shows whether an index knows the values.
-    With `may_be_key`, the answer may also come from an index that has the column as a key.
+    With `may_be_key`, the answer may also come from an index that has the column as a key. A measure is `conditional`
+    if the query needs the expression only for some rows, and the expression may fail for others: then only files of
+    which the index has the values can answer.
     """
 
     column: str
     functions: tuple[str, ...]
     may_be_key: bool = False
+    conditional: bool = False
     expression: KeyExpression | None = None
 
     def __str__(self) -> str:

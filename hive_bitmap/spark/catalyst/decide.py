@@ -212,7 +212,11 @@ class _AskedScan:
         if plan.strategy != Strategy.INDEX_ONLY:
             code = Reason.TOO_LARGE if plan.code == Reason.TOO_LARGE else None
             return self.unanswered(plan.reason, code), prepared.snapshot
-        others_by_spark = sums is not None and self.listing is not None
+        is_conditional = sums is not None and sums.is_conditional
+        if is_conditional and prepared.reading is not None and prepared.reading.results.whole_files:
+            why = "an expression under FILTER or CASE may fail in files that are not indexed, or have deleted rows"
+            return self.unanswered(why), prepared.snapshot
+        others_by_spark = sums is not None and self.listing is not None and not is_conditional
         if not is_countable_together(prepared, request.grouping_sets, others_by_spark=others_by_spark):
             return self.unanswered("its keys cannot be counted together"), prepared.snapshot
         if self.listing is not None and not BUDGET.fits(self.listing.nbytes):

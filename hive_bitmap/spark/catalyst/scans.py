@@ -188,6 +188,7 @@ class Sums:
                 column=measure["column"],
                 functions=tuple(name for name in FUNCTIONS if name in measure["functions"]),
                 may_be_key=measure["may_be_key"],
+                conditional=measure.get("conditional", False),
             )
             for measure in fields["measures"]
         ]
@@ -197,6 +198,11 @@ class Sums:
     def has_sum(self) -> bool:
         """Whether the sum of a column is needed."""
         return any("sum" in measure.functions for measure in self.measures)
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether a measure is conditional."""
+        return any(measure.conditional for measure in self.measures)
 
     def to_json(self) -> dict[str, Any]:
         """Return the keys and measures as a JSON object.

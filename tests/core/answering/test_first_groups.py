@@ -13,13 +13,18 @@ from hypothesis import strategies as st
 
 from hive_bitmap.core.answering import first_groups as choosing
 from hive_bitmap.core.answering.first_groups import Top, first_by_sum
-from hive_bitmap.core.columns import Column
+from hive_bitmap.core.columns import Column, KeyExpression
 from hive_bitmap.core.index.aggregate_columns import FUNCTIONS, Aggregate
 from hive_bitmap.core.selecting.index_rows import COUNT
 
 FIELD = pa.field("k", pa.int32())
 COLUMNS = (Column("v", "bigint"), Column("w", "decimal(20,3)"))
-AGGREGATES = [Aggregate(function, column) for column in COLUMNS for function in FUNCTIONS]
+EXPRESSION = KeyExpression("w", "decimal(20,3)", "a * b", "(a * b)", (Column("a", "int"),))
+AGGREGATES = [
+    Aggregate(function, column, expression)
+    for column, expression in zip(COLUMNS, (None, EXPRESSION), strict=True)
+    for function in FUNCTIONS
+]
 Values = list[int | None]  # of w, unscaled
 
 
@@ -66,7 +71,7 @@ VALUES = st.lists(st.none() | st.integers(-9, 9) | st.sampled_from([(1 << 63) - 
         rows=st.integers(0, 12),
         first=st.sampled_from(["most", "fewest"]),
         ties=st.sampled_from(["any", "smallest", "largest"]),
-        sum=st.sampled_from(["v", "W"]),
+        sum=st.sampled_from(["V", EXPRESSION.name]),
     ),
     st.integers(1, 7),
     st.sampled_from([0, 3, 1 << 16]),
@@ -89,7 +94,7 @@ def test_the_first_groups_by_a_sum(
         assert largest == max((bound(groups[row["k"]][number]) for row in kept), default=0)
 
     def rank(row: dict[str, Any]) -> Any:
-        total, key = row[f"_sum_of_{top.sum.lower()}"], row["k"]
+        total, key = row["_sum_of_v" if top.sum == "V" else "_sum_of_w"], row["k"]
         place = Decimal(0) if total is None else -total if top.first == "most" else total
         tie = 0 if top.ties == "any" or key is None else key if top.ties == "smallest" else -key
         return (total is None) != nulls_first, place, key is None, tie

@@ -4,7 +4,6 @@ import com.fasterxml.jackson.databind.JsonNode;
 import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.Scala;
 import java.util.ArrayList;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.function.UnaryOperator;
@@ -57,17 +56,17 @@ public final class AggregatedExpressions {
     }
 
     /**
-     * Returns the expressions that may replace arguments of an aggregation. Of files without sums, an expression is computed for
-     * each row. So one that can fail must be the argument of an aggregate without a condition.
+     * Returns whether an expression can fail, and the aggregation computes it only under conditions (FILTER, CASE). Spark may compute
+     * it for other rows too, and fail, depending on how it executes the aggregation. Only if the expression fails for no row at all,
+     * the aggregates are certain.
      */
-    public static List<Measured> computedAlways(Aggregate aggregate, UnaryOperator<Expression> inScan, List<Measured> measured) {
-        if (measured.isEmpty()) return measured;
-        Set<Expression> computed = new HashSet<>(); // in the form of `form`
+    public static boolean isConditional(Measured measured, Aggregate aggregate, UnaryOperator<Expression> inScan) {
+        if (!AggregatedOperations.canFail(measured.source())) return false;
         for (AggregateExpression over : Expressions.aggregates(aggregate)) {
             List<Expression> arguments = Scala.list(over.aggregateFunction().children());
-            if (over.filter().isEmpty() && arguments.size() == 1) computed.add(form(inScan.apply(arguments.get(0))));
+            if (over.filter().isEmpty() && arguments.size() == 1 && form(inScan.apply(arguments.get(0))).equals(measured.form())) return false;
         }
-        return measured.stream().filter(one -> !AggregatedOperations.canFail(one.source()) || computed.contains(one.form())).toList();
+        return true;
     }
 
     /** Replaces the arguments of aggregates that are expressions of an index by the columns that stand for them. */

@@ -92,7 +92,7 @@ public final class Aggregates {
                 else to.putObject("group_summary").put("group", ((Attribute) weighted.grouping.get(0)).name()).put("column", column.name());
             }
             if (!summaries.isEmpty()) to.set("summaries", summaries);
-            if (scan.top != null && scan.top.sum() == null && weighted.groupsAreKeys()) scan.top.writeTo(to.putObject("top"));
+            if (scan.top != null && !scan.top.isBySum() && weighted.groupsAreKeys()) scan.top.writeTo(to.putObject("top"));
         } catch (NotFromKeys e) {
             to.put("why", e.getMessage());
         }
@@ -229,11 +229,9 @@ public final class Aggregates {
             for (Expression expression : Scala.list(scan.aggregate.groupingExpressions())) {
                 grouping.add(KeyExpressions.replaced(inlined(expression, aliases), keys));
             }
-            List<AggregatedExpressions.Measured> usable = AggregatedExpressions.computedAlways(
-                    scan.aggregate, expression -> inlined(expression, aliases), measured);
             List<NamedExpression> results = new ArrayList<>();
             for (NamedExpression result : Scala.list(scan.aggregate.aggregateExpressions())) {
-                Expression argued = AggregatedExpressions.replaced(inlined((Expression) result, aliases), usable);
+                Expression argued = AggregatedExpressions.replaced(inlined((Expression) result, aliases), measured);
                 Expression expression = KeyExpressions.replaced(argued, keys);
                 results.add(expression instanceof NamedExpression named && named.exprId().equals(result.exprId())
                         ? named : Expressions.alias(expression, result));
@@ -285,12 +283,20 @@ public final class Aggregates {
             functions.forEach((column, needed) -> {
                 ObjectNode measure = measures.addObject().put("column", column).put("may_be_key", !onlyMeasured.contains(column));
                 needed.forEach(measure.putArray("functions")::add);
+                if (isConditional(column)) measure.put("conditional", true);
             });
             boolean byKey = keys.size() == 1 && grouping.size() == 1 && grouping.get(0) instanceof Attribute key && keys.contains(key.name());
-            boolean needsFew = byKey && scan.top != null && functions.containsKey(scan.top.sum());
+            Attribute sorted = byKey && scan.top != null && scan.top.isBySum() ? summed(results.get(scan.top.sum())) : null;
+            boolean needsFew = sorted != null && functions.containsKey(sorted.name());
             if (needsFew && results.stream().allMatch(result -> mayBeLeftOut(result, functions.keySet()))) {
-                scan.top.writeTo(sums.putObject("top"));
+                scan.top.writeTo(sums.putObject("top")).put("sum", sorted.name());
             }
+        }
+
+        /** Returns the column that a result sums; null if the result is not the sum of a column. */
+        private static Attribute summed(NamedExpression result) {
+            boolean isSum = result instanceof Alias alias && alias.child() instanceof AggregateExpression sum && sum.filter().isEmpty();
+            return isSum ? Measure.columnOf((AggregateExpression) ((Alias) result).child()) : null;
         }
 
         /**
@@ -321,6 +327,13 @@ public final class Aggregates {
         /** Returns whether a column stands for an aggregated expression. */
         private boolean isMeasured(Attribute column) {
             return scan.measured().stream().anyMatch(expression -> expression.column().exprId().equals(column.exprId()));
+        }
+
+        /** Returns whether a column stands for an expression that {@link AggregatedExpressions#isConditional}. */
+        private boolean isConditional(String column) {
+            Map<ExprId, Expression> aliases = aliases(scan.projections);
+            return scan.measured().stream().anyMatch(expression -> expression.column().name().equals(column)
+                    && AggregatedExpressions.isConditional(expression, scan.aggregate, argument -> inlined(argument, aliases)));
         }
 
         private Attribute column(String name) {
@@ -402,9 +415,10 @@ public final class Aggregates {
 
         /**
          * Computes the aggregation from Python's counts of the keys. {@code decision} is the id of the decision in Python. Returns
-         * null if Python has no counts, if a sum over keys may differ from the sum over rows, or if the session has written the
-         * table since the query was planned (because Spark, too, decides which files it reads when it first executes a plan). After
-         * a sum that may differ, scans like this one are left alone for a while, because the time of the lookup was lost.
+         * null if Python has no counts, if a sum over keys may differ from the sum over rows, if a conditional expression may fail in
+         * a file without counts, or if the session has written the table since the query was planned (because Spark, too, decides
+         * which files it reads when it first executes a plan). After a sum that may differ, or an expression that may fail, scans
+         * like this one are left alone for a while, because the time of the lookup was lost.
          */
         List<InternalRow> rows(SparkSession session, String decision) throws JsonProcessingException {
             if (scan.listing() != null && scan.listing().isOutdated()) return null;
@@ -412,6 +426,8 @@ public final class Aggregates {
             String numbers = counting.carriedOut(!ChosenStrategy.mustPay(scan));
             if (numbers == null) return null;
             List<Integer> unknown = JSON.readValue(numbers, new TypeReference<List<Integer>>() {}); // as numbers in the listing
+            boolean isConditional = parts.stream().flatMap(part -> part.measures.stream()).anyMatch(measure -> isConditional(measure.column.name()));
+            if (!unknown.isEmpty() && isConditional) return notExact();
             List<List<InternalRow>> rowsOfParts = new ArrayList<>();
             for (int at = 0; at < parts.size(); at++) {
                 Part part = parts.get(at);
@@ -420,15 +436,18 @@ public final class Aggregates {
                 boolean isExact = part.aggregates.stream().allMatch(aggregate -> part.measureOf(aggregate) == null
                         ? KeyAggregates.isExact(aggregate, input, part.keys.size(), keys.rows())
                         : isExact(aggregate, part.measureOf(aggregate), input, keys.rows()));
-                if (!isExact) {
-                    scan.addVerdict("not_exact", false, Verdicts.version(), Verdicts.prices());
-                    return null;
-                }
+                if (!isExact) return notExact();
                 rowsOfParts.add(aggregated(session, part, keys));
             }
             List<Attribute> output = new ArrayList<>(groupOutput());
             for (Part part : parts) output.addAll(outputs(part));
             return projected(merged(rowsOfParts), output);
+        }
+
+        /** Leaves scans like this one alone for a while, and returns null. */
+        private List<InternalRow> notExact() {
+            scan.addVerdict("not_exact", false, Verdicts.version(), Verdicts.prices());
+            return null;
         }
 
         /**

@@ -20,16 +20,18 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Sort;
 
 /**
- * The groups of an aggregation that a query needs. It sorts them by their numbers of rows, or by the sum of a column, and takes the
- * first ones, or it takes any of them. The aggregation may return more groups: Spark's own sort and limit stay above it.
+ * The groups of an aggregation that a query needs. It sorts them by their numbers of rows, or by a sum, and takes the first
+ * ones, or it takes any of them. The aggregation may return more groups: Spark's own sort and limit stay above it.
  *
  * @param rows how many groups the query takes, plus those that an OFFSET skips
  * @param first which groups come first: those with the "most" rows or the "fewest", or "any"
  * @param ties which groups with equally many rows come first: those with the "smallest" or the "largest" key, or "any"
- * @param sum the column by whose sum groups are sorted, instead of the number of rows; null if there is none
+ * @param sum the position of the sum, among the results of the aggregation, by which groups are sorted instead of the number of rows;
+ *     -1 if there is none
  */
-public record TopGroups(int rows, String first, String ties, String sum) {
+public record TopGroups(int rows, String first, String ties, int sum) {
     private static final int MAX_ROWS = 1000;
+    private static final int NO_SUM = -1;
 
     /** The groups that a plan needs from an aggregation in it. */
     public record Of(Aggregate aggregate, TopGroups groups) {}
@@ -43,7 +45,7 @@ public record TopGroups(int rows, String first, String ties, String sum) {
         Integer rows = Expressions.integer(limit.limitExpr());
         if (rows == null || rows < 0 || rows > MAX_ROWS) return null;
         LogicalPlan limited = withoutProjections(limit.child(), new ArrayList<>());
-        if (limited instanceof Aggregate aggregate) return isDistinct(aggregate) ? new Of(aggregate, new TopGroups(rows, "any", "any", null)) : null;
+        if (limited instanceof Aggregate aggregate) return isDistinct(aggregate) ? new Of(aggregate, new TopGroups(rows, "any", "any", NO_SUM)) : null;
         if (!(limited instanceof Sort sort) || !sort.global()) return null;
         List<Project> projections = new ArrayList<>();
         if (!(withoutProjections(sort.child(), projections) instanceof Aggregate aggregate)) return null;
@@ -51,8 +53,7 @@ public record TopGroups(int rows, String first, String ties, String sum) {
         List<SortOrder> orders = Scala.list(sort.order());
         if (grouping.size() != 1 || orders.isEmpty()) return null;
         Expression sorted = meant(orders.get(0).child(), projections, aggregate);
-        Attribute summed = summedColumn(sorted, aggregate);
-        if (summed == null && !isNumberOfRows(sorted)) return null;
+        if (!isSum(sorted) && !isNumberOfRows(sorted)) return null;
         String first = isAscending(orders.get(0)) ? "fewest" : "most";
         String ties = "any";
         if (orders.size() > 1) {
@@ -60,7 +61,8 @@ public record TopGroups(int rows, String first, String ties, String sum) {
             if (second == null || !second.canonicalized().equals(grouping.get(0).canonicalized())) return null;
             ties = isAscending(orders.get(1)) ? "smallest" : "largest";
         }
-        return new Of(aggregate, new TopGroups(rows, first, ties, summed == null ? null : summed.name()));
+        int sum = isSum(sorted) ? Scala.list(aggregate.aggregateExpressions()).stream().map(TopGroups::unnamed).toList().indexOf(sorted) : NO_SUM;
+        return new Of(aggregate, new TopGroups(rows, first, ties, sum));
     }
 
     private static LogicalPlan withoutProjections(LogicalPlan plan, List<Project> projections) {
@@ -100,21 +102,18 @@ public record TopGroups(int rows, String first, String ties, String sum) {
     private static Expression named(Expression expression, List<NamedExpression> outputs) {
         if (!(expression instanceof Attribute used)) return null;
         for (NamedExpression output : outputs) {
-            if (output.exprId().equals(used.exprId())) return output instanceof Alias alias ? alias.child() : (Expression) output;
+            if (output.exprId().equals(used.exprId())) return unnamed(output);
         }
         return null;
     }
 
-    /**
-     * Returns the column that an expression sums, under its name below the projections under the aggregation; null if the
-     * expression is not the sum of a column.
-     */
-    private static Attribute summedColumn(Expression expression, Aggregate aggregate) {
-        if (!(expression instanceof AggregateExpression sum) || sum.aggregateFunction().getClass() != Sum.class) return null;
-        if (sum.isDistinct() || sum.filter().isDefined()) return null;
-        List<Project> projections = new ArrayList<>();
-        withoutProjections(aggregate.child(), projections);
-        return below(Scala.list(sum.aggregateFunction().children()).get(0), projections) instanceof Attribute column ? column : null;
+    private static Expression unnamed(NamedExpression output) {
+        return output instanceof Alias alias ? alias.child() : (Expression) output;
+    }
+
+    private static boolean isSum(Expression expression) {
+        return expression instanceof AggregateExpression sum && sum.aggregateFunction().getClass() == Sum.class && !sum.isDistinct()
+                && sum.filter().isEmpty();
     }
 
     private static boolean isNumberOfRows(Expression expression) {
@@ -124,9 +123,13 @@ public record TopGroups(int rows, String first, String ties, String sum) {
                         .allMatch(argument -> argument instanceof Literal literal && literal.value() != null);
     }
 
-    /** Writes the fields of this record to an object of a question. */
-    public void writeTo(ObjectNode top) {
-        top.put("rows", rows).put("first", first).put("ties", ties);
-        if (sum != null) top.put("sum", sum);
+    /** Returns whether groups are sorted by a sum. */
+    public boolean isBySum() {
+        return sum != NO_SUM;
+    }
+
+    /** Writes the fields of this record to an object of a question, without the sum. */
+    public ObjectNode writeTo(ObjectNode top) {
+        return top.put("rows", rows).put("first", first).put("ties", ties);
     }
 }
