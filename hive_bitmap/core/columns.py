@@ -68,10 +68,10 @@ class KeyExpression:
     def name(self) -> str:
         """The name of the expression in predicates and plans.
 
-        The name depends on the expression and everything that its value depends on, but not on `alias`. No column of a
-        table has this name.
+        The name depends on the expression and everything that its value depends on, but not on `alias`, and not on the
+        order of the table's columns. No column of a table has this name.
         """
-        columns = [[column.name.lower(), column.type] for column in self.columns]
+        columns = sorted([column.name.lower(), column.type] for column in self.columns)
         content = json.dumps([self.canonical, self.type, columns, sorted(self.settings)])
         return f"hive_bitmap key {_digest(content)}"
 

@@ -245,7 +245,7 @@ def resolve(
 
     Raise InvalidProperty for a malformed text, and NotFound for an unknown column. Raise Unsupported for a column that
     cannot be aggregated or does not support the function, for a name that the index table has already, and for an
-    expression that is not resolved or is on a Delta or Iceberg table.
+    expression that is not resolved.
     """
     where = f"table {table.full_name}"
     functions: dict[str, set[str]] = {}
@@ -282,8 +282,6 @@ def _check_expressions(table: Table, keys: Sequence[Column], expressions: Sequen
 
     `where` names the base table in messages. Raise Unsupported, and NotFound for a missing column.
     """
-    if expressions and table.lake is not None:
-        raise Unsupported(f"{table.lake.kind} {where} cannot have aggregates of expressions: aggregate its columns")
     taken = {column.name.lower() for column in (*table.columns, *table.partition_columns, *keys)} | {ALL}
     canonical: dict[str, KeyExpression] = {}
     for expression in expressions:

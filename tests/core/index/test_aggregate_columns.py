@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -178,10 +179,10 @@ def test_aggregates_of_an_expression() -> None:
 
 def test_an_expression_is_held_by_its_meaning_and_not_by_its_name() -> None:
     definition = of_expressions("sum(amount * n) AS revenue", REVENUE)
-    other = replace(REVENUE, alias="r", sql="Amount*n")
+    other = replace(REVENUE, alias="r", sql="Amount*n", columns=REVENUE.columns[::-1])
     asked = Measure(column=other.name, functions=ALL_OF_IT, expression=other)
     assert asked.held(definition.aggregates, TABLE.columns) == definition.aggregates
-    assert str(asked) == "sum(Amount*n)" and asked.columns == ("amount", "n")
+    assert str(asked) == "sum(Amount*n)" and asked.columns == ("n", "amount")
     for changed in (
         replace(REVENUE, settings=(("spark.sql.ansi.enabled", "false"),)),
         replace(REVENUE, canonical="(n * amount)"),
@@ -215,6 +216,19 @@ def test_names_of_expressions_that_are_refused(
         of_expressions(written, *expressions)
 
 
-def test_lake_tables_aggregate_columns_only() -> None:
-    with pytest.raises(Unsupported, match="aggregate its columns"):
-        of_expressions("sum(amount * n) AS revenue", REVENUE, table=replace(TABLE, lake=Lake(kind="delta")))
+def test_columns_that_partition_a_lake_table_are_refused() -> None:
+    of_expressions("sum(amount * n) AS revenue", REVENUE, table=replace(TABLE, lake=Lake(kind="delta")))
+    partitioned = replace(TABLE, lake=Lake(kind="iceberg", partitioned_by=("n",)))
+    with pytest.raises(Unsupported, match="'n' partitions iceberg table"):
+        of_expressions("sum(amount * n) AS revenue", REVENUE, table=partitioned)
+
+
+@pytest.mark.parametrize(
+    "change", [{"type": "int"}, {"default": True}, {"file_name": "col-1"}, {"field_id": 3}], ids=str
+)
+def test_a_changed_column_takes_the_aggregates_of_an_expression_away(change: dict[str, Any]) -> None:
+    aggregates = of_expressions("sum(amount * n) AS revenue", REVENUE).aggregates
+    asked = Measure(column=REVENUE.name, functions=ALL_OF_IT, expression=REVENUE)
+    assert asked.held(aggregates, TABLE.columns)
+    columns = [replace(column, **change) if column.name == "n" else column for column in TABLE.columns]
+    assert asked.held(aggregates, columns) == ()
