@@ -205,6 +205,20 @@ def aggregates(spark: SparkSession) -> None:
                 assert "index only" in told, told
 
 
+@entry("SQL sums")
+def sums(spark: SparkSession) -> None:
+    """Sums of a column and of an expression, from the index alone."""
+    import hive_bitmap
+
+    query = "SELECT s, sum(k), sum(3 * k - 1), avg(k * 3 - 1) FROM pq GROUP BY s"
+    hive_bitmap.build(spark, "pq", ["s"], name="sums", aggregates="sum(k), sum(k * 3 - 1) AS m")
+    with settings(spark, strategy="index only"):
+        expect(hive_bitmap.sql(spark, query), spark.sql(query))
+        told = hive_bitmap.sql(spark, f"EXPLAIN {query}").collect()[0][0]
+        assert "IndexAnswer" in told, told
+    hive_bitmap.drop(spark, "pq", "sums")
+
+
 @entry("SQL joins")
 def joins(spark: SparkSession) -> None:
     """Joins and subqueries with scans that are narrowed."""
