@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +62,26 @@ told["rebuild"] = commands("ALTER INDEX k ON t REBUILD")
 spark.sql("INSERT INTO t VALUES (3, 'y')")
 told["rebuild with something to do"] = commands("ALTER INDEX k ON t REBUILD")
 told["plan"] = hive_bitmap.plan(spark, "t", "k = 3", count=True).strategy
+spark.sql("CREATE TABLE m (g INT, k INT, n INT) USING parquet")
+spark.sql("INSERT INTO m SELECT CAST(id % 3 AS INT), CAST(id % 5 AS INT), 2 FROM range(1000)")
+hive_bitmap.build(spark, "m", ["g"], aggregates="sum(k * n) AS r")
+SUMS = "SELECT g, sum(k * n) FROM m WHERE g < 2 GROUP BY g ORDER BY g"
+
+def sums():
+    with under(spark, {"hive_bitmap.strategy": "index only"}):
+        plan = spark.sql(f"EXPLAIN {SUMS}").first()[0]
+        return [tuple(row) for row in spark.sql(SUMS).collect()], "IndexAnswer" in plan
+
+told["sums"] = sums()
 
 for kind in ("filter", "mask", "deny"):
     forget()
-    system.setProperty("authorizer." + kind, "t")
+    system.setProperty("authorizer." + kind, "t,m")
     told[kind] = {
+        "sums": attempt(sums),
+        "build sums": attempt(lambda: hive_bitmap.build(spark, "m", ["g"], name="other", aggregates="sum(k + n) AS o")),
+        "rebuild sums": attempt(lambda: hive_bitmap.rebuild(spark, "m")),
+        "verify sums": attempt(lambda: hive_bitmap.verify(spark, "m")),
         "count": attempt(lambda: hive_bitmap.count(spark, "t", "k = 3")),
         "scan": attempt(lambda: hive_bitmap.scan(spark, "t", "k = 3").count()),
         "rows": attempt(lambda: hive_bitmap.scan(spark, "t", "k = 3", strategy="rows").count()),
@@ -93,7 +109,8 @@ spark.sql("CREATE INDEX k ON TABLE t (k) AS 'BITMAP'")
 told["drop table"] = commands("DROP TABLE t")
 Path(warehouse, "told.json").write_text(json.dumps(told, default=str))
 """
-REFUSED = ("build", "create", "rebuild", "estimate", "verify", "offsets", "keys")
+REFUSED_SUMS = ("build sums", "rebuild sums", "verify sums")
+REFUSED = ("build", "create", "rebuild", "estimate", "verify", "offsets", "keys", *REFUSED_SUMS)
 
 
 @pytest.fixture(scope="module")
@@ -137,8 +154,19 @@ def test_a_row_filter_and_a_mask_hold_for_every_answer(
 
 
 @pytest.mark.servers
+@pytest.mark.parametrize(("kind", "of_row"), [("filter", lambda k: 2 * k * (k != 3)), ("mask", lambda k: 0)])
+def test_a_filter_or_mask_on_a_column_in_an_aggregated_expression(
+    told: dict[str, Any], kind: str, of_row: Callable[[int], int]
+) -> None:
+    """The column k occurs only in the expression k * n that the index aggregates."""
+    assert told["sums"] == [[[g, sum(2 * (i % 5) for i in range(1000) if i % 3 == g)] for g in (0, 1)], True]
+    shown = [[g, sum(of_row(i % 5) for i in range(1000) if i % 3 == g)] for g in (0, 1)]
+    assert told[kind]["sums"] == [shown, False]
+
+
+@pytest.mark.servers
 def test_who_may_not_read_a_table_gets_no_answer_and_builds_nothing(told: dict[str, Any]) -> None:
-    for how in ("count", "scan", "rows", "groups", "sql", "forced", *REFUSED):
+    for how in ("count", "scan", "rows", "groups", "sql", "forced", "sums", *REFUSED):
         assert "Permission denied: user [me]" in told["deny"][how], how
     for how in set(REFUSED) - {"create"}:
         assert told["deny"][how].startswith("NotPermitted: "), how
