@@ -29,6 +29,9 @@ spark.sql("CREATE TABLE t (k int, s string) STORED AS PARQUET")
 spark.sql("INSERT INTO t SELECT id % 7, concat('x', id % 3) FROM range(1000)")
 [report] = hive_bitmap.build(spark, "t", ["k"])
 hive_bitmap.sql(spark, "CREATE INDEX i ON TABLE t (s) AS 'BITMAP'")
+hive_bitmap.build(spark, "t", ["s"], name="sums", aggregates="sum(k)")
+summed = ("SELECT sum(_sum_of_k) FROM default__t_sums__", "SELECT sum(k) FROM t")
+said["sums"] = [int(spark.sql(text).first()[0]) for text in summed]
 spark.sql("INSERT INTO t SELECT id % 9, 'x1' FROM range(50)")
 where = "k = 3 AND s = 'x1'"
 rows = lambda frame: sorted(map(str, frame.collect()))
@@ -46,11 +49,13 @@ for ask in (
     lambda: hive_bitmap.count(spark, "t", "k ="),
     lambda: hive_bitmap.count(spark, "nowhere"),
     lambda: hive_bitmap.scan(spark, "t", where, ["nothing"]),
+    lambda: hive_bitmap.build(spark, "t", ["s"], name="of_more", aggregates="sum(k * 2) AS doubled"),
 ):
     try:
         ask()
     except HiveBitmapError as e:
         refused += 1
+        said["message"] = str(e)
 said["refused"] = refused
 query = "SELECT k, count(*) FROM t GROUP BY k"
 said["counted"] = hive_bitmap.group_counts(spark, "t", None, ["k"]).num_rows
@@ -104,5 +109,6 @@ def test_everything_works_without_a_jvm_at_hand(tmp_path: Path) -> None:
     assert said["count"] == said.pop("expected") > 0 and said["counted"] == 9
     assert said["connect"] and said["scan"] and said["sql"] and said["join"] and said["text"]
     assert said["built"] == 1000 and "spark.sql.extensions=hive_bitmap" in said["plan"]
-    assert said["refused"] == 7
+    assert said["refused"] == 8 and "from a Spark Connect client: run CREATE INDEX by spark.sql" in said["message"]
+    assert said["sums"][0] == said["sums"][1] > 0
     assert "indexes are not used: the server of a Spark Connect client plans" in done.stderr

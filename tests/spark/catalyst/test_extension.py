@@ -305,6 +305,11 @@ said["explain"] = spark.sql(f"EXPLAIN {query}").collect()[0][0]
 said["frame"] = spark.table("t").where("k = 3")._explain_string()
 said["rows"] = [list(row) for row in spark.sql(query).collect()]
 said["indexes"] = [list(row) for row in spark.sql("SHOW INDEX ON t").collect()]
+spark.sql("CREATE INDEX r ON TABLE t (s) AS 'BITMAP' IDXPROPERTIES ('aggregates' = 'sum(v * 2 + k) AS r')")
+spark.conf.set("hive_bitmap.strategy", "index only")
+sums = "SELECT s, sum(2 * v + k) FROM t GROUP BY s ORDER BY s"
+said["sums"] = [list(row) for row in spark.sql(sums).collect()]
+said["sums explained"] = spark.sql(f"EXPLAIN {sums}").collect()[0][0]
 try:
     spark.sql("CREATE INDEX i ON TABLE t (k) AS 'BITMAP'")
 except Exception as e:
@@ -337,6 +342,8 @@ def test_a_connect_client_uses_an_index(tmp_path: Path) -> None:
     assert "blocks by the bitmap index: 1 of 8 blocks" in said["frame"]
     assert [tuple(row) for row in said["rows"]] == expected(3)
     assert [row[:3] for row in said["indexes"]] == [["i", "t", "k"]]
+    assert "IndexAnswer default.t by r" in said["sums explained"]
+    assert said["sums"] == [[f"x{x}", sum(2 * v + v % 50 for v in range(x, 20000, 3))] for x in range(3)]
     assert "index i already exists on table default.t" in said["twice"]
     assert said["followed"] == "OK" and said["of the new"] == 30
     assert said["tables"] == []
