@@ -46,7 +46,7 @@ public final class AggregatedExpressions {
 
     /** Returns an expression in the form in which two expressions are compared. */
     private static Expression form(Expression expression) {
-        return (Expression) KeyExpressions.normalized(expression).transformUp(Scala.replacing(node -> {
+        return (Expression) StoredFunctions.normalized(expression).transformUp(Scala.replacing(node -> {
             if (node instanceof AttributeReference column) return column.canonicalized();
             if (!SWAPPED.contains(StoredFunctions.name(node))) return null;
             List<Expression> operands = Scala.list(node.children());

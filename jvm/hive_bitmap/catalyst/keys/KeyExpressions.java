@@ -30,8 +30,6 @@ import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.CaseWhen;
-import org.apache.spark.sql.catalyst.expressions.Cast;
-import org.apache.spark.sql.catalyst.expressions.EvalMode;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.IsNull;
@@ -193,7 +191,7 @@ public final class KeyExpressions {
                 });
             }
         });
-        return normalized(resolved);
+        return StoredFunctions.normalized(resolved);
     }
 
     /** Requires that a resolved expression can be a key, and returns it. Throws NotServed. */
@@ -258,12 +256,6 @@ public final class KeyExpressions {
     @SuppressWarnings("unchecked")
     private static <E extends Throwable> E unchecked(Throwable error) throws E {
         throw (E) error;
-    }
-
-    /** Gives all casts in an expression that cannot fail the same mode, since they have the same value in all modes. */
-    static Expression normalized(Expression expression) {
-        return (Expression) expression.transformUp(Scala.replacing(node -> node instanceof Cast cast && StoredFunctions.cannotFail(cast) && cast.evalMode() != EvalMode.LEGACY()
-                ? new Cast(cast.child(), cast.dataType(), cast.timeZoneId(), EvalMode.LEGACY()) : null));
     }
 
     /**
@@ -337,9 +329,9 @@ public final class KeyExpressions {
         return String.join(", and ", differences);
     }
 
-    /** Returns whether an expression contains the expression of a key. */
-    public static boolean uses(Expression expression, Key key) {
-        return expression.exists(Scala.predicate(node -> normalized(node).canonicalized().equals(key.value())));
+    /** Returns whether an expression is the expression of a key. */
+    static boolean isKey(Expression node, Key key) {
+        return StoredFunctions.normalized(node).canonicalized().equals(key.value());
     }
 
     /**
@@ -358,31 +350,10 @@ public final class KeyExpressions {
 
     /** Returns whether an expression computes a key before anything else, for each row, and outside of {@code TryEval}. */
     private static boolean isComputed(Expression expression, Key key) {
-        if (normalized(expression).canonicalized().equals(key.value())) return true;
+        if (isKey(expression, key)) return true;
         if (expression instanceof TryEval) return false;
         return Scala.list(expression.children()).stream().filter(child -> !(child instanceof Literal)).findFirst()
                 .map(first -> isComputed(first, key)).orElse(false);
-    }
-
-    /** Replaces the expressions of keys by the columns that stand for them. */
-    public static Expression replaced(Expression expression, List<Key> keys) {
-        if (keys.isEmpty()) return expression;
-        return (Expression) expression.transformDown(Scala.replacing(node -> {
-            if (node instanceof Attribute || node instanceof Literal) return null;
-            Expression canonical = normalized(node).canonicalized();
-            return keys.stream().filter(key -> key.value().equals(canonical)).map(key -> (Expression) key.column()).findFirst().orElse(null);
-        }));
-    }
-
-    /**
-     * Replaces keys in a conjunct. Spark adds NULL tests of columns to comparisons; such a test becomes a NULL test of a key that
-     * is NULL for the same rows, so that no other index than that of the key is needed.
-     */
-    public static Expression replacedInConjunct(Expression conjunct, List<Key> keys) {
-        if (conjunct instanceof IsNotNull test && test.child() instanceof Attribute tested) {
-            for (Key key : keys) if (key.isNullWith(tested)) return new IsNotNull(key.column());
-        }
-        return replaced(conjunct, keys);
     }
 
     /**

@@ -6,7 +6,11 @@ import java.time.ZoneId;
 import java.time.zone.ZoneOffsetTransition;
 import java.time.zone.ZoneOffsetTransitionRule;
 import java.time.zone.ZoneRules;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -49,6 +53,7 @@ final class KeyFunction {
     private final int characters; // the length of a prefix; -1 for any other function
     /** How coarse the key is, for comparisons; smaller for a finer key. */
     final int coarseness;
+    private final Map<Expression, Boolean> agreeing = new ConcurrentHashMap<>(); // what agreesAtSteps has found
     private boolean isOrdered;
     private Comparable<Object> unordered; // the order holds for keys greater than this; null if it holds for all
 
@@ -73,10 +78,14 @@ final class KeyFunction {
     @SuppressWarnings("unchecked")
     Comparable<Object> of(Object value) {
         try {
-            return (Comparable<Object>) function.eval(new GenericInternalRow(new Object[] {value}));
+            return (Comparable<Object>) function.eval(row(value));
         } catch (RuntimeException e) {
             return null; // such as an overflow
         }
+    }
+
+    private static InternalRow row(Object value) {
+        return new GenericInternalRow(new Object[] {value});
     }
 
     /** Returns whether smaller values have no greater key, and greater values no smaller key. */
@@ -176,22 +185,50 @@ final class KeyFunction {
 
     private void compareAtSteps(ZoneRules clock) {
         Comparable<Object> highest = null;
-        int year = 1;
-        for (ZoneOffsetTransition step : clock.getTransitions()) {
-            long at = micros(step);
-            for (long instant : new long[] {at - 1, at}) {
+        for (long step : steps(clock)) {
+            for (long instant : new long[] {step - 1, step}) {
                 Comparable<Object> key = of(instant);
                 if (key == null) isOrdered = false;
                 else if (highest == null || key.compareTo(highest) > 0) highest = key;
             }
-            if (!keepsOrder(at)) unordered = highest;
-            year = step.getDateTimeBefore().getYear();
+            if (!keepsOrder(step)) unordered = highest;
         }
-        for (int last = year + CYCLE; year <= last; year++) {
-            for (ZoneOffsetTransitionRule rule : clock.getTransitionRules()) {
-                if (!keepsOrder(micros(rule.createTransition(year)))) isOrdered = false;
-            }
+        isOrdered = isOrdered && laterSteps(clock).stream().allMatch(this::keepsOrder);
+    }
+
+    /**
+     * Returns whether another function of the column has, at each step of the clock, the same value as for the key of the step.
+     *
+     * @param other the function, over {@code column}
+     */
+    boolean agreesAtSteps(Expression other, Attribute column) {
+        Expression bound = Expressions.bound(other, List.of(column));
+        return agreeing.computeIfAbsent(bound.canonicalized(), canonical -> {
+            ZoneRules clock = clock(bound);
+            if (clock == null) return true;
+            List<Long> steps = new ArrayList<>(steps(clock));
+            steps.addAll(laterSteps(clock));
+            return steps.stream().allMatch(step -> {
+                Object key = of(step);
+                return key != null && bound.eval(row(key)).equals(bound.eval(row(step)));
+            });
+        });
+    }
+
+    /** Returns the steps of a clock that its rules list. */
+    private static List<Long> steps(ZoneRules clock) {
+        return clock.getTransitions().stream().map(KeyFunction::micros).toList();
+    }
+
+    /** Returns the steps of a clock that its rules repeat each year, for as many years as the calendar takes to repeat. */
+    private static List<Long> laterSteps(ZoneRules clock) {
+        List<ZoneOffsetTransition> listed = clock.getTransitions();
+        int first = listed.isEmpty() ? 1 : listed.get(listed.size() - 1).getDateTimeBefore().getYear();
+        List<Long> steps = new ArrayList<>();
+        for (int year = first; year <= first + CYCLE; year++) {
+            for (ZoneOffsetTransitionRule rule : clock.getTransitionRules()) steps.add(micros(rule.createTransition(year)));
         }
+        return steps;
     }
 
     /** Returns whether the order is kept at the instant of a step. */
@@ -213,19 +250,15 @@ final class KeyFunction {
             case "Substring":
                 return COARSEST / 2 - Math.max(0, Math.min(COARSEST / 2, Expressions.integer(children.get(2))));
             case "TruncTimestamp":
-                return level(children.get(0).toString());
+                return StoredFunctions.level(children.get(0).toString());
             case "TruncDate":
-                return level(children.get(1).toString());
+                return StoredFunctions.level(children.get(1).toString());
             case "Year":
-                return level("YEAR");
+                return StoredFunctions.level("YEAR");
             case "Cast":
-                return source.dataType() instanceof DateType ? level("DAY") : 0;
+                return source.dataType() instanceof DateType ? StoredFunctions.level("DAY") : 0;
             default:
                 return COARSEST;
         }
-    }
-
-    private static int level(String unit) {
-        return DateTimeUtils.parseTruncLevel(UTF8String.fromString(unit));
     }
 }

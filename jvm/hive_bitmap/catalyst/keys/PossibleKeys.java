@@ -47,7 +47,7 @@ public final class PossibleKeys {
             otherwise.add(column.exprId());
             return;
         }
-        Expression normalized = isPossible(node) ? KeyExpressions.normalized(node) : null;
+        Expression normalized = isPossible(node) ? StoredFunctions.normalized(node) : null;
         if (normalized == null) {
             Scala.list(node.children()).forEach(this::visit);
             return;

@@ -3,8 +3,10 @@ package hive_bitmap.catalyst.keys;
 import hive_bitmap.catalyst.spark.Allowlist;
 import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.Scala;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Cast;
@@ -12,8 +14,10 @@ import org.apache.spark.sql.catalyst.expressions.EvalMode;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.TimeZoneAwareExpression;
+import org.apache.spark.sql.catalyst.util.DateTimeUtils;
 import org.apache.spark.sql.types.ByteType;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.DateType;
 import org.apache.spark.sql.types.IntegerType;
 import org.apache.spark.sql.types.LongType;
@@ -21,6 +25,7 @@ import org.apache.spark.sql.types.ShortType;
 import org.apache.spark.sql.types.StringType$;
 import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
+import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * The functions whose values an index may store. They are deterministic, and have equal values for equal arguments in all releases
@@ -39,6 +44,8 @@ final class StoredFunctions {
     private static final Set<String> TIME_UNITS = Set.of(
             "YEAR", "YYYY", "YY", "QUARTER", "MONTH", "MM", "MON", "WEEK", "DAY", "DD", "HOUR", "MINUTE", "SECOND", "MILLISECOND",
             "MICROSECOND");
+    private static final Map<String, String> OTHER_NAMES = Map.of(
+            "YYYY", "YEAR", "YY", "YEAR", "MM", "MONTH", "MON", "MONTH", "DD", "DAY");
     private static final String LISTED = "date_trunc, trunc, to_date, CAST to DATE or to another integer type, year, quarter, month, "
             + "weekofyear, day, dayofyear, dayofweek, weekday, hour, minute, second, substring, left, %, pmod, xxhash64, hash";
 
@@ -89,6 +96,47 @@ final class StoredFunctions {
                     && Expressions.integer(children.get(1)) != null && Expressions.integer(children.get(2)) != null;
             default -> false;
         };
+    }
+
+    /**
+     * Returns an expression in one of several spellings that always have the same value: casts that cannot fail have one mode, units
+     * have one name, and a text begins at 1.
+     */
+    static Expression normalized(Expression expression) {
+        return (Expression) expression.transformUp(Scala.replacing(StoredFunctions::respelled));
+    }
+
+    private static Expression respelled(Expression node) {
+        if (node instanceof Cast cast) {
+            boolean isSpelled = cast.evalMode() == EvalMode.LEGACY() || !cannotFail(cast);
+            return isSpelled ? null : new Cast(cast.child(), cast.dataType(), cast.timeZoneId(), EvalMode.LEGACY());
+        }
+        return switch (name(node)) {
+            case "TruncTimestamp" -> withUnit(node, 0, TIME_UNITS);
+            case "TruncDate" -> withUnit(node, 1, DATE_UNITS);
+            case "Substring" -> Integer.valueOf(0).equals(Expressions.integer(Scala.list(node.children()).get(1)))
+                    ? withChild(node, 1, new Literal(1, DataTypes.IntegerType)) : null;
+            default -> null;
+        };
+    }
+
+    private static Expression withUnit(Expression node, int at, Set<String> known) {
+        Expression unit = Scala.list(node.children()).get(at);
+        if (!isUnit(unit, known) || !unit.dataType().equals(StringType$.MODULE$)) return null;
+        String upper = unit.toString().toUpperCase(Locale.ROOT);
+        String name = OTHER_NAMES.getOrDefault(upper, upper);
+        return name.equals(unit.toString()) ? null : withChild(node, at, new Literal(UTF8String.fromString(name), StringType$.MODULE$));
+    }
+
+    private static Expression withChild(Expression node, int at, Expression child) {
+        List<Expression> children = new ArrayList<>(Scala.list(node.children()));
+        children.set(at, child);
+        return (Expression) node.withNewChildren(Scala.seq(children));
+    }
+
+    /** Returns how coarse a unit of time is, as Spark numbers units. */
+    static int level(String unit) {
+        return DateTimeUtils.parseTruncLevel(UTF8String.fromString(unit));
     }
 
     private static boolean isUnit(Expression unit, Set<String> known) {

@@ -3,6 +3,7 @@ package hive_bitmap.catalyst.observing;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import hive_bitmap.catalyst.keys.KeyExpressions;
+import hive_bitmap.catalyst.keys.ReplacedKeys;
 import java.io.IOException;
 import java.lang.ref.WeakReference;
 import java.nio.file.Path;
@@ -96,7 +97,7 @@ public final class Application {
         Map<String, Set<String>> samples = new HashMap<>(tested.samples());
         List<KeyTest> keyTests = List.of();
         if (!possible.isEmpty()) {
-            List<Expression> overKeys = conjuncts.stream().map(conjunct -> KeyExpressions.replaced(conjunct, possible)).toList();
+            List<Expression> overKeys = conjuncts.stream().map(conjunct -> ReplacedKeys.in(conjunct, possible, List.of())).toList();
             ColumnTests testedKeys = new ColumnTests(overKeys, keepsLiterals());
             keyTests = possible.stream().limit(MAX_POSSIBLE_KEYS).map(key -> KeyTest.of(key, testedKeys, samples)).toList();
         }

@@ -9,6 +9,7 @@ import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import hive_bitmap.catalyst.keys.AggregatedExpressions;
 import hive_bitmap.catalyst.keys.KeyExpressions;
+import hive_bitmap.catalyst.keys.ReplacedKeys;
 import hive_bitmap.catalyst.lake.IcebergTables;
 import hive_bitmap.catalyst.python.Settings;
 import hive_bitmap.catalyst.python.Verdicts;
@@ -225,18 +226,24 @@ public final class Aggregates {
         private static Weighted over(Scan scan, List<AggregatedExpressions.Measured> measured) {
             Map<ExprId, Expression> aliases = aliases(scan.projections);
             List<Expression> grouping = new ArrayList<>();
-            List<KeyExpressions.Key> keys = KeyExpressions.computedAlways(scan.aggregate, expression -> inlined(expression, aliases), scan.keys());
+            List<KeyExpressions.Key> keys = keysOfRows(scan);
             for (Expression expression : Scala.list(scan.aggregate.groupingExpressions())) {
-                grouping.add(KeyExpressions.replaced(inlined(expression, aliases), keys));
+                grouping.add(ReplacedKeys.in(inlined(expression, aliases), keys, scan.keys()));
             }
             List<NamedExpression> results = new ArrayList<>();
             for (NamedExpression result : Scala.list(scan.aggregate.aggregateExpressions())) {
                 Expression argued = AggregatedExpressions.replaced(inlined((Expression) result, aliases), measured);
-                Expression expression = KeyExpressions.replaced(argued, keys);
+                Expression expression = ReplacedKeys.in(argued, keys, scan.keys());
                 results.add(expression instanceof NamedExpression named && named.exprId().equals(result.exprId())
                         ? named : Expressions.alias(expression, result));
             }
             return new Weighted(scan, grouping, results, List.of());
+        }
+
+        /** Returns the keys that the aggregation computes for each row. */
+        private static List<KeyExpressions.Key> keysOfRows(Scan scan) {
+            Map<ExprId, Expression> aliases = aliases(scan.projections);
+            return KeyExpressions.computedAlways(scan.aggregate, expression -> inlined(expression, aliases), scan.keys());
         }
 
         private List<AggregateExpression> aggregates() {
@@ -502,8 +509,10 @@ public final class Aggregates {
             for (Expression conjunct : scan.conjuncts) rows = new Filter(conjunct, rows);
             List<NamedExpression> columns = new ArrayList<>(Scala.list(rows.output()));
             int given = columns.size();
-            scan.keys().stream().filter(key -> part.keys.contains(key.column()))
-                    .forEach(key -> columns.add(Expressions.alias(key.source(), (NamedExpression) key.column())));
+            List<KeyExpressions.Key> computed = keysOfRows(scan);
+            for (KeyExpressions.Key key : scan.keys()) {
+                if (part.keys.contains(key.column())) columns.add(Expressions.alias(ReplacedKeys.ofRow(key, !computed.contains(key)), (NamedExpression) key.column()));
+            }
             scan.measured().stream().filter(expression -> part.measures.stream().anyMatch(measure -> measure.column.equals(expression.column())))
                     .forEach(expression -> columns.add(Expressions.alias(expression.source(), (NamedExpression) expression.column())));
             if (columns.size() > given) rows = new Project(Scala.seq(columns), rows);

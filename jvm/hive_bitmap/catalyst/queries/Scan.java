@@ -5,6 +5,7 @@ import hive_bitmap.catalyst.keys.AggregatedExpressions;
 import hive_bitmap.catalyst.keys.ImpliedKeys;
 import hive_bitmap.catalyst.keys.KeyExpressions;
 import hive_bitmap.catalyst.keys.PossibleKeys;
+import hive_bitmap.catalyst.keys.ReplacedKeys;
 import hive_bitmap.catalyst.lake.DeltaFiles;
 import hive_bitmap.catalyst.lake.IcebergFiles;
 import hive_bitmap.catalyst.lake.IcebergTables;
@@ -76,7 +77,7 @@ public final class Scan {
      */
     final List<Expression> leaves = new ArrayList<>();
     private volatile List<KeyExpressions.Key> keys = List.of();
-    private volatile List<KeyExpressions.Key> occurring = List.of(); // keys that occur in the query
+    private volatile List<KeyExpressions.Key> occurring = List.of(); // keys that occur in the query, or of which it uses functions
     private volatile List<AggregatedExpressions.Measured> measured = List.of();
     private volatile List<KeyExpressions.Key> implying = List.of(); // keys that may replace their columns in tests
     public final List<RuntimeFilter> runtimeFilters = new ArrayList<>();
@@ -335,8 +336,8 @@ public final class Scan {
     }
 
     /**
-     * Sets the keys of indexes that are expressions. {@link #keys} are those of them that occur in the query, or that tests of
-     * columns or runtime filters imply.
+     * Sets the keys of indexes that are expressions. {@link #keys} are those of them that occur in the query, of which it
+     * uses functions, or that tests of columns or runtime filters imply.
      *
      * @param indexed the names of columns with an index of their own, in lower case; their tests imply nothing
      */
@@ -344,8 +345,8 @@ public final class Scan {
         List<Expression> expressions = new ArrayList<>(conjuncts);
         for (Project projection : projections) expressions.addAll(Scala.list(projection.expressions()));
         if (aggregate != null) expressions.addAll(Scala.list(aggregate.expressions()));
-        occurring = known.stream().filter(key -> expressions.stream().anyMatch(used -> KeyExpressions.uses(used, key))).toList();
         implying = known.stream().filter(key -> key.hasOneColumn() && !indexed.contains(key.tested().name().toLowerCase(Locale.ROOT))).toList();
+        occurring = ReplacedKeys.needed(expressions, known, implying);
         Set<KeyExpressions.Key> used = new LinkedHashSet<>(occurring);
         used.addAll(overKeys(conjunctsOfRows()).keys);
         implying.stream().filter(key -> runtimeFilters.stream().anyMatch(filter -> filter.column().exprId().equals(key.tested().exprId())))
@@ -384,7 +385,7 @@ public final class Scan {
 
     /** Returns conjuncts rewritten over the columns of {@link #allWithKeys}. */
     ImpliedKeys overKeys(List<Expression> conjuncts) {
-        List<Expression> replaced = conjuncts.stream().map(conjunct -> KeyExpressions.replacedInConjunct(conjunct, occurring)).toList();
+        List<Expression> replaced = conjuncts.stream().map(conjunct -> ReplacedKeys.inConjunct(conjunct, occurring)).toList();
         return ImpliedKeys.of(replaced, implying, occurring);
     }
 
