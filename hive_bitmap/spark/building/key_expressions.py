@@ -97,6 +97,10 @@ def _described_expression(
     what = f"{_shown(key)} {what}"
     if not jvm_reader.available(spark):
         raise Unsupported(f"{what} from a Spark Connect client: {FROM_CONNECT}")
+    if not isinstance(key, KeyText) and not hasattr(key, "_jc"):
+        raise Unsupported(
+            f"{what}: it is a Column of Spark Connect, but the session is a classic one: write it as text"
+        )
     described = _described(spark, base, key, is_aggregated)
     if "refusal" in described:
         raise Unsupported(f"{what}: {described['refusal']}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from tests.asking import by_index, by_spark, difference, indexed, told, under, u
 from tests.contract import contract
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, SparkSession
 
 ZONE, ANSI = "spark.sql.session.timeZone", "spark.sql.ansi.enabled"
 ANSWERED, NARROWED = [("t", "answered")], [("t", "narrowed")]
@@ -295,6 +296,13 @@ def test_columns_of_spark_are_the_keys_that_their_text_is(spark: SparkSession, d
     assert all(verified.ok for verified in hive_bitmap.verify(spark, "t"))
 
 
+def _of_connect() -> Column:
+    """A Column of a Spark Connect client, which needs no server until it is used."""
+    from pyspark.sql.connect import functions
+
+    return functions.hour("ts").alias("x")
+
+
 def test_columns_of_spark_that_are_no_keys(spark: SparkSession, database: str) -> None:
     spark.sql(TABLE)
     frame = spark.table("t")
@@ -312,6 +320,7 @@ def test_columns_of_spark_that_are_no_keys(spark: SparkSession, database: str) -
         "not a column of the table|UNRESOLVED": [f.hour("other.ts").alias("x"), f.hour("missing").alias("x")],
         "not deterministic|is not among": [f.rand().alias("x")],
         "'n' is already a column": [f.hour("ts").alias("n")],
+        "is a Column of Spark Connect, but": [] if find_spec("grpc") is None else [_of_connect()],
     }
     for why, columns in refused.items():
         for column in columns:
