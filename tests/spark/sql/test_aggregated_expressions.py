@@ -191,6 +191,20 @@ def test_values_that_overflow(spark: SparkSession, database: str, ansi: str) -> 
         assert hive_bitmap.count(spark, "t", "k = 'c'") == 1
 
 
+def test_a_part_that_fails_beside_a_null(spark: SparkSession, database: str) -> None:
+    """Spark fails for x * y + z where z is NULL, but may skip x * y in z + x * y: such a file is Spark's."""
+    spark.sql("CREATE TABLE t (k string, x int, y int, z int) USING parquet")
+    with under(spark, {ANSI: "true"}):
+        spark.sql("INSERT INTO t VALUES ('a', 2147483647, 2, NULL), ('b', 1, 2, 3)")
+        for number, expression in enumerate(("x * y + z", "z + x * y", "z - (-(x * y))")):
+            index(spark, f"sum({expression}) AS s", "k", name=f"i{number}")
+        for expression in ("x * y + z", "z + x * y", "y * x + z", "z - (-(x * y))"):
+            for text in (f"sum({expression})", f"count({expression})", f"sum(CASE WHEN k = 'b' THEN {expression} END)"):
+                for query in (f"SELECT {text} AS r FROM t", f"SELECT k, {text} AS r FROM t GROUP BY k"):
+                    assert outcome(spark, query, "index only") == outcome(spark, query, None), query
+        require(spark, "SELECT sum(x * y + z) AS r FROM t WHERE k = 'b'")
+
+
 @pytest.mark.parametrize("ansi", ["false", "true"])
 def test_conditions_on_keys(spark: SparkSession, database: str, ansi: str) -> None:
     """In ANSI mode, an expression under a condition may fail for the rows that are left out: not in files with sums."""

@@ -22,7 +22,8 @@ import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
  * are computed under the settings that the index records, and answer only for an equal expression under equal settings.
  *
  * <p>Equal expressions overflow for the same rows. So they are compared as trees, in which only the two operands of one addition or
- * multiplication may change places: Spark's canonical form also regroups the terms of longer sums.
+ * multiplication may change places: Spark's canonical form also regroups the terms of longer sums. An operand that can fail keeps
+ * its place, because Spark does not compute it where an operand before it is NULL.
  */
 public final class AggregatedExpressions {
     private static final Set<String> SWAPPED = Set.of("Add", "Multiply");
@@ -50,6 +51,7 @@ public final class AggregatedExpressions {
             if (node instanceof AttributeReference column) return column.canonicalized();
             if (!SWAPPED.contains(StoredFunctions.name(node))) return null;
             List<Expression> operands = Scala.list(node.children());
+            if (operands.stream().anyMatch(AggregatedOperations::canFail)) return null;
             boolean isOrdered = operands.get(0).toString().compareTo(operands.get(1).toString()) <= 0;
             return isOrdered ? null : (Expression) node.withNewChildren(Scala.seq(List.of(operands.get(1), operands.get(0))));
         }));

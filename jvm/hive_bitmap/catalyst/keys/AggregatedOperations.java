@@ -2,6 +2,8 @@ package hive_bitmap.catalyst.keys;
 
 import hive_bitmap.catalyst.spark.Expressions;
 import hive_bitmap.catalyst.spark.Scala;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -53,11 +55,20 @@ final class AggregatedOperations {
 
     /** Returns whether an expression fails for some values of its columns. If not, a value that overflows wraps or is NULL. */
     static boolean canFail(Expression source) {
-        return source.exists(Scala.predicate(node -> switch (StoredFunctions.name(node)) {
-            case "UnaryMinus" -> ((UnaryMinus) node).failOnError();
-            case "Add", "Subtract", "Multiply" -> !mode(node).equals("LEGACY");
+        return !failing(source).isEmpty();
+    }
+
+    /** Returns the operations of an expression that fail for some values of their operands. */
+    static List<Expression> failing(Expression source) {
+        List<Expression> found = new ArrayList<>();
+        for (Expression operand : Scala.list(source.children())) found.addAll(failing(operand));
+        boolean isFailing = switch (StoredFunctions.name(source)) {
+            case "UnaryMinus" -> ((UnaryMinus) source).failOnError();
+            case "Add", "Subtract", "Multiply" -> !mode(source).equals("LEGACY");
             default -> false;
-        }));
+        };
+        if (isFailing) found.add(source);
+        return found;
     }
 
     static boolean isNumber(DataType type) {

@@ -35,6 +35,7 @@ import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.IsNull;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.catalyst.expressions.TimeZoneAwareExpression;
 import org.apache.spark.sql.catalyst.expressions.TryEval;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
@@ -373,17 +374,29 @@ public final class KeyExpressions {
             String name = described.path("name").asText();
             boolean isAggregated = described.path("aggregated").asBoolean();
             Expression source = isAggregated ? source(session, described, columns) : key(session, described, columns).source();
-            // Within CASE, Spark does not compute what several keys have in common before TryEval, where it would fail.
-            Expression value = new CaseWhen(Scala.seq(List.of(Tuple2.apply(isRow, (Expression) new TryEval(source)))), Option.empty());
-            Expression fails = new IsNull(value);
-            for (Attribute column : Scala.list(source.references().toSeq())) {
-                if (!StoredFunctions.hasHash(source)) fails = new And(fails, new IsNotNull(column)); // a hash is never NULL
+            // Without ANSI mode, a decimal that overflows is NULL. In ANSI mode x * y may fail although z, and so the whole of
+            // x * y + z, is NULL.
+            Expression fails = new Literal(false, DataTypes.BooleanType);
+            for (Expression part : isAggregated ? AggregatedOperations.failing(source) : List.of(source)) {
+                fails = new Or(fails, hasFailed(part, isRow));
             }
-            // Without ANSI mode, a decimal that overflows is NULL.
-            if (isAggregated && !AggregatedOperations.canFail(source)) fails = new Literal(false, DataTypes.BooleanType);
-            results.add(Expressions.alias(value, name));
+            results.add(Expressions.alias(tried(source, isRow), name));
             results.add(Expressions.alias(fails, name + " fails"));
         }
         return Dataset.ofRows((org.apache.spark.sql.classic.SparkSession) session, new Project(Scala.seq(results), input));
+    }
+
+    /** Returns the value of an expression for rows; NULL if computing it fails. */
+    private static Expression tried(Expression source, Expression isRow) {
+        // Within CASE, Spark does not compute what several keys have in common before TryEval, where it would fail.
+        return new CaseWhen(Scala.seq(List.of(Tuple2.apply(isRow, (Expression) new TryEval(source)))), Option.empty());
+    }
+
+    /** Returns whether an expression has no value although no column of it is NULL. */
+    private static Expression hasFailed(Expression source, Expression isRow) {
+        Expression failed = new IsNull(tried(source, isRow));
+        if (StoredFunctions.hasHash(source)) return failed; // a hash is never NULL
+        for (Attribute column : Scala.list(source.references().toSeq())) failed = new And(failed, new IsNotNull(column));
+        return failed;
     }
 }
