@@ -336,6 +336,10 @@ public final class Aggregates {
             return scan.measured().stream().anyMatch(expression -> expression.column().exprId().equals(column.exprId()));
         }
 
+        private boolean hasConditional() {
+            return parts.stream().flatMap(part -> part.measures.stream()).anyMatch(measure -> isConditional(measure.column.name()));
+        }
+
         /** Returns whether a column stands for an expression that {@link AggregatedExpressions#isConditional}. */
         private boolean isConditional(String column) {
             Map<ExprId, Expression> aliases = aliases(scan.projections);
@@ -433,8 +437,7 @@ public final class Aggregates {
             String numbers = counting.carriedOut(!ChosenStrategy.mustPay(scan));
             if (numbers == null) return null;
             List<Integer> unknown = JSON.readValue(numbers, new TypeReference<List<Integer>>() {}); // as numbers in the listing
-            boolean isConditional = parts.stream().flatMap(part -> part.measures.stream()).anyMatch(measure -> isConditional(measure.column.name()));
-            if (!unknown.isEmpty() && isConditional) return notExact();
+            if (!unknown.isEmpty() && hasConditional()) return notExact();
             List<List<InternalRow>> rowsOfParts = new ArrayList<>();
             for (int at = 0; at < parts.size(); at++) {
                 Part part = parts.get(at);
