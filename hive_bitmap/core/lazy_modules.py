@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -15,11 +15,12 @@ class LazyModules(Mapping[str, T]):
     kept. Names can be listed and looked for without loading a module.
     """
 
-    def __init__(self, loads: Mapping[str, Callable[[], T]]) -> None:
+    def __init__(self, loads: Mapping[str, Callable[[], Any]]) -> None:
         self.loads = dict(loads)
 
     def __getitem__(self, name: str) -> T:
-        return self.loads[name]()
+        found: T = self.loads[name]()
+        return found
 
     def __contains__(self, name: object) -> bool:
         return name in self.loads

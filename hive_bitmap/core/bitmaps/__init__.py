@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -73,12 +73,10 @@ class Encoding(Protocol):
         """Count the set bits of each bitmap (int64, m)."""
 
 
-def _module(name: str) -> Any:
-    return import_module(f"{__name__}.{name}")
-
-
 # By name. To add an encoding, write its module and add the name of the module, which is the encoding's own name.
-ENCODINGS = LazyModules[Encoding]({name: partial(_module, name) for name in ("plain", "gap", "ewah", "roaring")})
+ENCODINGS = LazyModules[Encoding](
+    {name: partial(import_module, f"{__name__}.{name}") for name in ("plain", "gap", "ewah", "roaring")}
+)
 if TYPE_CHECKING:  # mypy checks that each module implements the protocol
     from hive_bitmap.core.bitmaps import ewah, gap, plain, roaring
 

@@ -200,22 +200,17 @@ BY_INPUT_FORMAT: Mapping[str, FileFormat] = {format_.input_format: format_ for f
 UNSPLIT: Mapping[str, tuple[str, ...]] = {format_.name: format_.unsplit for format_ in FILE_FORMATS}
 
 
-def _module(name: str) -> Any:
-    return import_module(f"{__name__}.{name}")
-
-
 def _engine_format(name: str) -> Format:
     from hive_bitmap.core.formats.engine import EngineFormat
 
     return EngineFormat(name, LAYOUTS[name])
 
 
+_MODULES = {format_.name: partial(import_module, f"{__name__}.{format_.name}") for format_ in FILE_FORMATS}
 LAYOUTS: Mapping[str, Layout] = LazyModules(
-    {format_.name: partial(_module, format_.name) for format_ in FILE_FORMATS if format_.has_layout}
+    {format_.name: _MODULES[format_.name] for format_ in FILE_FORMATS if format_.has_layout}
 )
-FORMATS: Mapping[str, Format] = LazyModules(
-    {format_.name: partial(_engine_format if format_.has_layout else _module, format_.name) for format_ in FILE_FORMATS}
-)
+FORMATS: Mapping[str, Format] = LazyModules(_MODULES | {name: partial(_engine_format, name) for name in LAYOUTS})
 if TYPE_CHECKING:  # mypy checks that each module implements its protocol
     from hive_bitmap.core.formats import avro, orc, parquet, rcfile, sequencefile, text
 
