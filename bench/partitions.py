@@ -2,8 +2,9 @@
 
 The same rows are in N daily partitions (`365`), or in as many files without partitions (`f365`). `--external` gives the
 tables folders of their own, which a rename does not move; `--store MS` puts them on an S3 server with so many
-milliseconds before each request, and counts the requests of a step, Spark's among them. What Spark alone takes for a
-first query, for RENAME and for DROP is measured with a second table of the same rows, which has no index.
+milliseconds before each request, and counts the requests of a step, Spark's among them. `--days N` appends N more
+days, and refreshes the indexes after each. What Spark alone takes for a first query, for RENAME and for DROP is
+measured with a second table of the same rows, which has no index.
 """
 
 from __future__ import annotations
@@ -64,14 +65,15 @@ class Place:
 @click.option("--rows", default=2_000_000, show_default=True, type=click.IntRange(1000), help="Rows of each table.")
 @click.option("--external", is_flag=True, help="External tables, whose files stay when they are renamed.")
 @click.option("--store", "delay", type=int, help="On an S3 server, with so many ms before each request.")
-def main(layouts: Sequence[str], rows: int, external: bool, delay: int | None) -> None:
+@click.option("--days", default=0, type=click.IntRange(0), help="Append so many days, with a refresh after each.")
+def main(layouts: Sequence[str], rows: int, external: bool, delay: int | None, days: int) -> None:
     """Measure each layout: N for N partitions, fN for N files. Exit status 1 where an answer differs from Spark's."""
     out = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
     try:
         with tempfile.TemporaryDirectory() as folder, _started(Path(folder), external, delay) as (spark, place):
             wrong = False
             for layout in layouts or ("0", "60", "365", "f365"):
-                wrong |= _measure(spark, place, layout, rows, out)
+                wrong |= _measure(spark, place, layout, rows, days, out)
     except jars.Unavailable as e:
         raise click.ClickException(str(e)) from e
     sys.exit(1 if wrong else 0)
@@ -92,7 +94,7 @@ def _started(folder: Path, external: bool, delay: int | None) -> Iterator[tuple[
     spark.stop()
 
 
-def _measure(spark: SparkSession, place: Place, layout: str, rows: int, out: Console) -> bool:
+def _measure(spark: SparkSession, place: Place, layout: str, rows: int, days: int, out: Console) -> bool:
     name, table = f"t{layout}", Table("step", "s", "requests", "Spark alone: s", "requests ", "how", title=layout)
 
     def step(label: str, *dos: Callable[[], Any]) -> None:
@@ -104,14 +106,25 @@ def _measure(spark: SparkSession, place: Place, layout: str, rows: int, out: Con
         _create(spark, place, made, layout, rows)
     step("build of an index", lambda: hive_bitmap.build(spark, name, ["a"]))
     step("build of four more", lambda: hive_bitmap.build(spark, name, [["b"], ["c"], ["d"], ["e"]]))
-    spark.sql(f"INSERT INTO {name} SELECT {COLUMNS}, -1 day FROM range(1000)")
+    _append(spark, name, 1)
     step("refresh: a new day, five indexes", lambda: hive_bitmap.refresh(spark, name))
     step("refresh: nothing new", lambda: hive_bitmap.refresh(spark, name))
+    if days:
+        refreshes = _refreshes(spark, place, name, days)
+        largest = max(refreshes)
+        for label, one in (
+            (f"refresh: each of {days} more days, median", sorted(refreshes)[days // 2]),
+            (f"refresh: the largest of them, day {1 + refreshes.index(largest)}", largest),
+        ):
+            table.add_row(label, f"{one[0]:.2f}", _shown(place, one[1]))
     wrong = False
     spark.sql(QUESTIONS["count"].format(plain)).collect()  # the first listing of a JVM takes longer, whoever asks
     spark.catalog.refreshTable(plain)
     for label, text in QUESTIONS.items():
         wrong |= _ask(spark, place, table, label, text.format(name), text.format(plain))
+    listed = [_timed(place, partial(_listed, spark, f"SELECT a FROM {plain}")) for _ in range(TURNS)]
+    seconds, requests, _ = sorted(listed, key=lambda one: one[0])[TURNS // 2]
+    table.add_row("rows: only planned and listed, warm", "", "", f"{seconds:.3f}", _shown(place, requests))
     both = (name, plain)
     step("RENAME TO", *(partial(spark.sql, f"ALTER TABLE {one} RENAME TO {one}_renamed") for one in both))
     step("DROP TABLE", *(partial(spark.sql, f"DROP TABLE {one}_renamed") for one in both))
@@ -132,6 +145,25 @@ def _create(spark: SparkSession, place: Place, name: str, layout: str, rows: int
         spark.sql(f"CREATE {kind} TABLE {name} ({columns}) PARTITIONED BY (day INT) STORED AS PARQUET {where}")
         hint, day = "REPARTITION(2, day)", f"CAST(id DIV {max(rows // files, 1)} AS int)"
     spark.sql(f"INSERT INTO {name} SELECT /*+ {hint} */ {COLUMNS}, {day} day FROM range({rows})")
+
+
+def _append(spark: SparkSession, name: str, day: int) -> None:
+    """Append a partition of a thousand rows, or as many rows of a day where the table has no partitions."""
+    spark.sql(f"INSERT INTO {name} SELECT {COLUMNS}, -{day} day FROM range(1000)")
+
+
+def _refreshes(spark: SparkSession, place: Place, name: str, days: int) -> list[tuple[float, int]]:
+    """Return the seconds and the requests of the refresh after each of more days."""
+    timed = []
+    for day in range(2, days + 2):
+        _append(spark, name, day)
+        timed.append(_timed(place, lambda: hive_bitmap.refresh(spark, name))[:2])
+    return timed
+
+
+def _listed(spark: SparkSession, text: str) -> None:
+    """Plan a query down to its tasks, for which Spark lists the files of all partitions, and do not run it."""
+    spark.sql(text)._jdf.queryExecution().executedPlan().execute().getNumPartitions()
 
 
 def _ask(spark: SparkSession, place: Place, table: Table, label: str, text: str, plain: str) -> bool:

@@ -4,6 +4,9 @@ Each query is planned by plain `spark.sql` with the rule in the session and with
 plan and, where no stage has to run for it, to the tasks, for Spark lists the files of a table then, unless it has
 listed them before. Nothing is run. The first turns are not timed. What it costs to list files and to ask the metastore
 for the first time is told by the cold rows: before each of their turns all that is remembered is forgotten.
+
+A second table has queries that an index answers, run to the end. The least that such a query can take is what Spark
+takes to plan it without the rule and to collect one literal row.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -64,6 +68,12 @@ CASES = (
     Case("half of the rows, cold", HALF, 100, cold=True),
     Case(f"{PARTITIONS} partitions, half of the rows, cold", PARTITIONED, 500, cold=True),
 )
+LITERAL_ROW = "SELECT 1L"
+ANSWERED = {
+    "count": "SELECT count(*) FROM bench WHERE gender = 'F' AND store = {}",
+    "group": "SELECT gender, count(*) FROM bench WHERE store <> {} GROUP BY gender",
+}
+MOST_OF_ANSWERS = 10  # ms, which an answer may take on top of the least
 
 
 @click.command()
@@ -82,8 +92,25 @@ def main(rows: int, turns: int, only: str) -> None:
             if only in case.about:
                 status.update(f"planning: {case.about}")
                 table.add_row(*_row(case, _raced(spark, case, turns)))
+        answers = Table(title=f"answers from the index: milliseconds, medians of {turns} turns")
+        for name in (
+            "query",
+            "planned by Spark, and a literal row",
+            "answered again",
+            "more",
+            "new literals",
+            "more",
+            "",
+        ):
+            answers.add_column(name, justify="left" if name in ("query", "") else "right")
+        for name in (name for name in ANSWERED if only in name):
+            status.update(f"answering: {name}")
+            answers.add_row(*_answered(spark, name, turns))
         spark.stop()
-    tables.show(Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH), table)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+    for measured in (table, answers):
+        if measured.row_count:
+            tables.show(console, measured)
 
 
 def prepared(rows: int, progress: Callable[[str], None]) -> SparkSession:
@@ -154,6 +181,36 @@ def _row(case: Case, found: Race) -> Sequence[str]:
     spread = f"{1000 * low:+.1f} .. {1000 * high:+.1f}"
     verdict = "" if more <= case.most else "▼"
     return case.about, f"{1000 * off:.1f}", f"{1000 * on:.1f}", f"{more:+.1f}", spread, f"{case.most:g}", verdict
+
+
+def _answered(spark: SparkSession, name: str, turns: int) -> Sequence[str]:
+    """Return the line of a query that an index answers, asked again and with literals that nobody has asked."""
+    text, literals = ANSWERED[name], iter(range(1, 5_000))
+    conf = partial(spark.conf.set, "hive_bitmap.enabled")
+
+    def least() -> None:
+        plan(spark, text.format(0))
+        spark.sql(LITERAL_ROW).collect()
+
+    def answer(literal: int) -> None:
+        spark.sql(text.format(literal)).collect()
+
+    hive_bitmap.enable(spark)
+    contenders = {
+        SPARK: Contender(least, lambda: conf("false")),
+        OURS: Contender(lambda: answer(0), lambda: conf("true")),
+        "new literals": Contender(lambda: answer(next(literals)), lambda: conf("true")),
+    }
+    race(contenders, WARM_TURNS, str)
+    found = race(contenders, turns, str)
+    conf("true")
+    action = hive_bitmap.explain(text.format(0)).relations[0].action
+    figures, verdict = [f"{1000 * found.median(SPARK):.1f}"], "" if action == "answered" else f"▼ {action}"
+    for engine in (OURS, "new literals"):
+        more = 1000 * (found.median(engine) - found.median(SPARK))
+        figures += [f"{1000 * found.median(engine):.1f}", f"{more:+.1f}"]
+        verdict = verdict or ("" if more <= MOST_OF_ANSWERS else "▼")
+    return name, *figures, verdict
 
 
 if __name__ == "__main__":
