@@ -247,6 +247,17 @@ def test_a_session_with_other_settings(spark: SparkSession, database: str) -> No
         require_sound(spark)
 
 
+def test_a_session_in_another_time_zone(spark: SparkSession, database: str) -> None:
+    zone = "spark.sql.session.timeZone"
+    create(spark)
+    with under(spark, {zone: "America/New_York"}):
+        index(spark, REVENUE)
+        require(spark, SUM)
+    for other in ("Asia/Tokyo", "UTC", "America/New_York"):
+        with under(spark, {zone: other}):
+            require(spark, SUM)
+
+
 def test_a_sum_of_more_terms_is_not_regrouped(spark: SparkSession, database: str) -> None:
     """a + b + c may overflow where a + (b + c) does not."""
     spark.sql("CREATE TABLE t (k string, a decimal(38,0), b decimal(38,0), c decimal(38,0)) USING parquet")

@@ -26,6 +26,8 @@ import org.apache.spark.sql.types.StringType$;
 import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.unsafe.types.UTF8String;
+import scala.Enumeration;
+import scala.Option;
 
 /**
  * The functions whose values an index may store. They are deterministic, and have equal values for equal arguments in all releases
@@ -99,8 +101,8 @@ final class StoredFunctions {
     }
 
     /**
-     * Returns an expression in one of several spellings that always have the same value: casts that cannot fail have one mode, units
-     * have one name, and a text begins at 1.
+     * Returns an expression in one of several spellings that always have the same value: casts that cannot fail have one mode, casts
+     * that need no time zone have none, units have one name, and a text begins at 1.
      */
     static Expression normalized(Expression expression) {
         return (Expression) expression.transformUp(Scala.replacing(StoredFunctions::respelled));
@@ -108,8 +110,10 @@ final class StoredFunctions {
 
     private static Expression respelled(Expression node) {
         if (node instanceof Cast cast) {
-            boolean isSpelled = cast.evalMode() == EvalMode.LEGACY() || !cannotFail(cast);
-            return isSpelled ? null : new Cast(cast.child(), cast.dataType(), cast.timeZoneId(), EvalMode.LEGACY());
+            Enumeration.Value mode = cannotFail(cast) ? EvalMode.LEGACY() : cast.evalMode();
+            Option<String> zone = cast.needsTimeZone() ? cast.timeZoneId() : Option.empty();
+            boolean isSpelled = mode.equals(cast.evalMode()) && zone.equals(cast.timeZoneId());
+            return isSpelled ? null : new Cast(cast.child(), cast.dataType(), zone, mode);
         }
         return switch (name(node)) {
             case "TruncTimestamp" -> withUnit(node, 0, TIME_UNITS);
