@@ -158,10 +158,15 @@ def explain(
     `query` is a DataFrame or SQL text. `spark` is the session that plans SQL text, by default the active session.
     `args` are parameters of SQL text. `mode` is a mode of Spark's EXPLAIN, for example "formatted". With `analyze` the
     query is run. If no Python process answers the optimizer rule yet, `enable` is called, and not undone. Raises the
-    errors of Spark, and InvalidStatement if `analyze` is used with a text that may not be a query.
+    errors of Spark, InvalidStatement if `analyze` is used with a text that may not be a query, and TypeError if `query`
+    is neither a DataFrame nor text.
     """
     from pyspark.sql import DataFrame, SparkSession
 
+    given: object = query
+    if not isinstance(given, (DataFrame, str)):
+        what = type(given).__name__
+        raise TypeError(f"explain takes the query first, a DataFrame or SQL text, not {what}; the session is second")
     if isinstance(query, DataFrame):
         frame, session, text = query, query.sparkSession, ""
     else:

@@ -14,6 +14,7 @@ from hive_bitmap.spark.catalyst.explanation import (
     Explanation,
     Relation,
     begins_query,
+    explain,
     require_query,
     to_html,
     to_json,
@@ -197,3 +198,8 @@ def test_what_analyze_may_run(text: str, query: bool, runs: bool) -> None:
     with pytest.raises(InvalidStatement) as raised:
         require_query(text)
     assert str(raised.value) == f"EXPLAIN ANALYZE runs what it explains, so it takes only a query, not {text!r}"
+
+
+def test_a_query_that_is_neither_text_nor_a_frame() -> None:
+    with pytest.raises(TypeError, match="takes the query first, a DataFrame or SQL text, not object; the session"):
+        explain(object())  # type: ignore[arg-type]
