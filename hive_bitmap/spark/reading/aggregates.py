@@ -216,7 +216,7 @@ def _counts_of_set(
         except CorruptIndex as e:
             checksums.log_whole(log, "an index", e)
             return None
-        counts.add(merge_counts([_complete(extreme_keys, reading, schema)]))
+        counts.add(_complete(extreme_keys, reading, schema))
         return _Counted(counts.total(), uncounted)
     matching, top = reading.results.matching_keys, request.top
     is_any = top is not None and top.is_any
@@ -264,7 +264,7 @@ def _counts_of_set(
                 uncounted.append(lookup)
             case _Tally(table, files):
                 if table is not None:
-                    counts.add(counts.merged([_complete(table, reading, schema)]))
+                    counts.add(_complete(table, reading, schema))
                 if files:
                     uncounted.append(restrict(lookup, files))
     total = counts.total()
@@ -370,7 +370,8 @@ def _by_partition(lookup: Lookup, rows: Longs, reading: Reading, schema: pa.Sche
     """Count the selected rows of a lookup in each partition, or in total.
 
     `rows` has the number of selected rows of each file. `schema` is the schema of the answer. All its keys are
-    partition columns; without keys, the result is the total.
+    partition columns; without keys, the result is the total. Several partitions may have the same values, so keys may
+    be repeated.
     """
     if len(schema) == 1:
         return pa.table({COUNT: [int(rows.sum())]}, schema=schema)
@@ -378,7 +379,7 @@ def _by_partition(lookup: Lookup, rows: Longs, reading: Reading, schema: pa.Sche
     sums = np.bincount(of_file, rows, len(positions)).astype(np.int64)
     values = reading.constants.take(pa.array(positions[sums > 0]))
     columns = [pa.array(sums[sums > 0]) if field.name == COUNT else values[field.name] for field in schema]
-    return merge_counts([pa.table(columns, schema.names).cast(schema)])
+    return pa.table(columns, schema.names).cast(schema)
 
 
 def _complete(keys: pa.Table, reading: Reading, schema: pa.Schema) -> pa.Table:
