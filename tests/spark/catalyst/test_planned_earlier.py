@@ -10,12 +10,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import hive_bitmap
-from tests.asking import OFF, STRICT, Answer, answer, difference, indexed, under
+from tests.asking import OFF, STRICT, Answer, answer, by_spark, difference, indexed, under
 from tests.contract import contract
 
 if TYPE_CHECKING:
@@ -97,6 +98,37 @@ def test_what_the_session_wrote_is_seen_as_in_plain_spark(
             spark.sql(statement)
         wrong = [
             f"{way}: {query}: {told}" for (way, query), one in found.items() if (told := compared(one, plain[query]))
+        ]
+    assert not wrong, "\n".join(wrong)
+
+
+OTHER_VALUES = {
+    "renamed": "ALTER TABLE t PARTITION (p = 2) RENAME TO PARTITION (p = 3)",
+    "added again": "ALTER TABLE t DROP PARTITION (p = 2); ALTER TABLE t ADD PARTITION (p = 3) LOCATION '{place}/p=2'",
+}
+
+
+@pytest.mark.parametrize("change", OTHER_VALUES)
+def test_a_partition_whose_files_get_another_value(
+    spark: SparkSession, database: str, tmp_path: Path, change: str
+) -> None:
+    """The files, and their order, stay the same."""
+    spark.sql(f"CREATE TABLE t ({COLUMNS}, p BIGINT) USING parquet PARTITIONED BY (p) LOCATION '{tmp_path}/t'")
+    fill(spark)
+    queries = ("SELECT id, p FROM t WHERE k = 5", "SELECT p, count(*) FROM t WHERE k < 9 GROUP BY p")
+    with indexed(spark):
+        found = {}
+        for way in WAYS:
+            with under(spark, settings_of(way)):
+                found.update({(way, query): planned(spark, query) for query in queries})
+        assert "IndexAnswer" in str(found["index only", queries[1]]._jdf.queryExecution().executedPlan())
+        for statement in OTHER_VALUES[change].format(place=f"{tmp_path}/t").split("; "):
+            spark.sql(statement)
+        wanted = {query: by_spark(spark, query) for query in queries}
+        wrong = [
+            f"{way}: {query}: {told}"
+            for (way, query), one in found.items()
+            if (told := difference(answer(one), wanted[query]))
         ]
     assert not wrong, "\n".join(wrong)
 
@@ -208,8 +240,13 @@ def settings_of(way: str) -> Mapping[str, str]:
 
 def make(spark: SparkSession, kind: str) -> None:
     """Make the table `t`, with an index."""
+    spark.sql(TABLES[kind])
+    fill(spark)
+
+
+def fill(spark: SparkSession) -> None:
+    """Insert the rows of the table `t`, and make its index."""
     with under(spark, {"hive.exec.dynamic.partition.mode": "nonstrict"}):
-        spark.sql(TABLES[kind])
         spark.sql("INSERT INTO t SELECT id, id DIV 40, CAST(id AS STRING), id % 3 FROM range(0, 2000, 1, 4)")
     hive_bitmap.build(spark, "t", ["k"])
 

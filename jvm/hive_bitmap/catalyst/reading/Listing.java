@@ -103,22 +103,31 @@ public final class Listing {
     }
 
     /**
-     * Returns whether Spark would now read other files, because this session has written to the table. Files are listed again only
-     * if the session may have written to a partitioned table.
+     * Returns whether Spark would now read other files, or files with other partition values, because this session has written to
+     * the table. Files are listed again only if the session may have written to a partitioned table.
      */
     public boolean isOutdated() {
         if (deletes != null) return false; // a plan reads the files of one version of the log
         if (index instanceof PlannedFiles planned && !planned.mayBeOutdated()) return false;
-        List<FileStatusWithMetadata> currentFiles = new ArrayList<>();
-        for (PartitionDirectory partition : listed()) currentFiles.addAll(Scala.list(partition.files()));
-        if (currentFiles.size() != files.size()) return true;
-        for (int at = 0; at < currentFiles.size(); at++) {
-            FileStatusWithMetadata file = files.get(at);
-            boolean isSame = file.getPath().equals(currentFiles.get(at).getPath()) && file.getLen() == currentFiles.get(at).getLen()
-                    && file.getModificationTime() == currentFiles.get(at).getModificationTime();
-            if (!isSame) return true;
+        List<PartitionDirectory> current = listed();
+        if (current.size() != partitions.size()) return true;
+        for (int at = 0; at < current.size(); at++) {
+            if (!isSame(partitions.get(at), current.get(at))) return true;
         }
         return false;
+    }
+
+    /** Returns whether two listed partitions have the same values and the same files. */
+    private static boolean isSame(PartitionDirectory before, PartitionDirectory now) {
+        List<FileStatusWithMetadata> files = Scala.list(before.files()), currentFiles = Scala.list(now.files());
+        if (!before.values().equals(now.values()) || files.size() != currentFiles.size()) return false;
+        for (int at = 0; at < files.size(); at++) {
+            FileStatusWithMetadata file = files.get(at), currentFile = currentFiles.get(at);
+            boolean isSame = file.getPath().equals(currentFile.getPath()) && file.getLen() == currentFile.getLen()
+                    && file.getModificationTime() == currentFile.getModificationTime();
+            if (!isSame) return false;
+        }
+        return true;
     }
 
     public long bytes() {
