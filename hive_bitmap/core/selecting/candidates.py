@@ -214,7 +214,7 @@ def exact_where_covered(results: LookupResults, keys: Sequence[str]) -> LookupRe
     """Return the results with the flag `exact` cleared for files that cannot be counted.
 
     `keys` are the grouping columns of a count. A file can be counted through indexes only if the chosen index of each
-    grouping column covers the file. Without grouping columns, the results are returned unchanged.
+    grouping column covers the file and counts rows. Without grouping columns, the results are returned unchanged.
     """
     if not keys:
         return results
@@ -223,7 +223,7 @@ def exact_where_covered(results: LookupResults, keys: Sequence[str]) -> LookupRe
         exact = result.exact.copy()
         for key in keys:
             part = lookup.unit.parts.get(key)
-            exact &= lookup.unit.covered(part) if part is not None else False
+            exact &= lookup.unit.covered(part) if part is not None and part.counts else False
         updated.append(replace(result, exact=exact))
     return replace(results, results=tuple(updated))
 

@@ -388,6 +388,16 @@ def test_counts_are_exact_only_where_the_indexes_of_all_keys_know_the_file(
     assert all(result.exact.all() for result in found.results)  # the given ones are not changed
 
 
+@pytest.mark.parametrize("type", ["COMPACT", "AGGREGATE"])
+def test_no_count_is_exact_by_an_index_that_selects_blocks(type: str) -> None:
+    """It serves a grouping column only because the condition tests it, here in another partition."""
+    chosen = {"k": index("by_k", "k", type=type)}
+    segment = manifest("by_k", {number: Known(True, "1") for number in range(3)})
+    found = look_up_files(table([partition(3)], [segment]), [TRUE], chosen, nothing_found)
+    assert [result.exact.any() for result in exact_where_covered(found, ("k",)).results] == [False]
+    assert [result.exact.all() for result in exact_where_covered(found, ()).results] == [True]
+
+
 @given(st.dictionaries(st.integers(0, 4), KNOWN), st.data())
 def test_a_lookup_of_some_files_is_the_same_but_for_the_others(known: dict[int, Known], data: st.DataObject) -> None:
     for lookup in results_of(known, 5).lookups:

@@ -89,6 +89,16 @@ def test_the_life_of_a_cube(spark: SparkSession, database: str, tmp_path: Path) 
     assert not list((tmp_path / "t").rglob("generation-*")) and hive_bitmap.show(spark, "t") == []
 
 
+def test_no_keys_are_counted_by_an_index_that_lists_blocks(spark: SparkSession, database: str) -> None:
+    """The condition is TRUE in one partition and FALSE in the other, so no key is looked up to select rows."""
+    rows = "SELECT id % 5 AS k, id % 2 AS p FROM range(60)"
+    spark.sql(f"CREATE TABLE t USING parquet PARTITIONED BY (p) AS {rows}")
+    hive_bitmap.build(spark, "t", ["k"], type="COMPACT")
+    query = "SELECT p, k, count(*) FROM t WHERE p = 0 OR k = 3 AND k IS NULL GROUP BY p, k"
+    assert not difference(by_index(spark, query, "index only"), by_spark(spark, query))
+    assert ("t", "answered") not in told(spark, query, "index only")
+
+
 @pytest.mark.contract
 def test_statements_of_both_dialects(spark: SparkSession, database: str, tmp_path: Path) -> None:
     spark.sql("CREATE TABLE t USING parquet AS SELECT id % 3 AS k, id % 4 AS j, CAST(id AS int) AS n FROM range(60)")
