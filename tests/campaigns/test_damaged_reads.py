@@ -108,7 +108,7 @@ class Read(Damaged):
     ) -> tuple[Request, Prepared]:
         session_settings.use_stores(self.spark)
         base, indexes = catalog.table_and_indexes(self.spark, "t")
-        resolved = ResolvedTable(base=base, indexes=tuple(indexes), settings={}, predicate=case.node, cores=2)
+        resolved = ResolvedTable(base=base, indexes=tuple(indexes), conf={}, predicate=case.node, cores=2)
         request = Request(table="t", predicate=str(case.node), columns=("k", "s", "id"))
         if count:
             request = Request(

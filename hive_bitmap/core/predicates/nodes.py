@@ -10,7 +10,7 @@ condition that only Spark can evaluate, but that implies the test of a key.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
 from functools import cached_property
@@ -56,11 +56,13 @@ class SparkLeaf:
 
     The condition is deterministic. Spark evaluates the condition over the distinct keys of the column, including NULL.
     If Spark raises an error, or the result is not a boolean, any row may match. `text` is the SQL of the condition,
-    without a table name before the column.
+    without a table name before the column. `number` is the number of the condition in the question of the JVM; None if
+    the question does not have this condition.
     """
 
     text: str
     column: str
+    number: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -197,8 +199,10 @@ def negate(predicate: Predicate) -> Predicate:
         case Implied(test):
             text = test.text if isinstance(test, SparkLeaf) else str(test)
             return Unknown(f"NOT ({text})", "it only implies its test, so its negation may hold for any row")
-        case Unknown(text, _) | SparkLeaf(text, _):
-            return replace(predicate, text=f"NOT ({text})")
+        case Unknown(text, reason):
+            return Unknown(f"NOT ({text})", reason)
+        case SparkLeaf(text, column):
+            return SparkLeaf(f"NOT ({text})", column)
         case _:
             return replace(predicate, negated=not predicate.negated)
 

@@ -281,8 +281,17 @@ def look_up_files(
 ) -> LookupResults:
     """Look up the fresh files, and list the files to read whole.
 
+    `evaluate` does the lookups, and returns a result for each lookup, in the same order. The other arguments are those
+    of `find_lookups`.
+    """
+    candidates = find_lookups(table, predicates, chosen)
+    return replace(candidates, results=tuple(evaluate(candidates.lookups)) if candidates.lookups else ())
+
+
+def find_lookups(table: TableFiles, predicates: Sequence[Predicate], chosen: Mapping[str, Definition]) -> LookupResults:
+    """Return the lookups of the fresh files, without results, and the files to read whole.
+
     `predicates` has the residual predicate of each partition, `chosen` the indexes by lower-case column name.
-    `evaluate` does the lookups, and returns a result for each lookup, in the same order.
     """
     matching = np.array([not isinstance(node, Constant) or node.value is True for node in predicates], bool)
     coverage = {d.name: table.records[d.name] for d in chosen.values() if d.name in table.records}
@@ -292,11 +301,10 @@ def look_up_files(
     units = _units(table, coverage, predicates, np.flatnonzero(selected & fresh))
     lookups = [_lookup(table, coverage, predicates, chosen, main, files) for main, files in units]
     gone = max((int(index.vanished[matching].sum()) for index in coverage.values()), default=0)
-    results = list(evaluate(lookups)) if lookups else []
     return LookupResults(
         partitions=table.partitions,
         lookups=tuple(lookups),
-        results=tuple(results),
+        results=(),
         whole_files=tuple(whole),
         deleted=gone,
     )

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.predicates.nodes import SparkLeaf
-from hive_bitmap.spark.catalyst.scans import Condition
 from hive_bitmap.spark.metastore.protocol import CHAR_TYPE_KEY
 from hive_bitmap.spark.versions import arrow_schema
 
@@ -43,16 +42,15 @@ def satisfying_keys(
     spark: SparkSession,
     request: Any,
     scan: int,
-    condition: Condition,
     leaf: SparkLeaf,
     column: Column,
     keys: pa.Array,
 ) -> pa.Array | None:
     """Have Spark evaluate an expression, and return the keys for which it is TRUE.
 
-    The expression is the part `leaf` of `condition`. `keys` are values of `column`, the only column of the expression.
-    `request` is the JVM's `PythonRequest`; `scan` is the position in this request of the scan with `condition`. Return
-    None if Spark cannot evaluate the expression.
+    The expression is `leaf`, and `keys` are values of `column`, its only column. `request` is the JVM's
+    `PythonRequest`; `scan` is the position in this request of the scan with the leaf. Return None if Spark cannot
+    evaluate the expression, or the request does not have it.
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
@@ -60,6 +58,8 @@ def satisfying_keys(
 
     from hive_bitmap.spark.handled_errors import handled
 
+    if leaf.number is None:
+        return None
     if not len(keys):
         return keys
     try:
@@ -69,7 +69,7 @@ def satisfying_keys(
             schema[column.name].metadata = {CHAR_TYPE_KEY: column.type}
         [batch] = _messages(rows, schema)
         with handled():
-            satisfied = request.satisfying(scan, condition.expressions[leaf], schema.json(), batch)
+            satisfied = request.satisfying(scan, leaf.number, schema.json(), batch)
             return at_places(keys, DataFrame(satisfied, spark))
     except (PySparkException, Py4JJavaError, pa.ArrowException) as e:
         if request.isLate():

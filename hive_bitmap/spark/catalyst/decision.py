@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import ReferenceType
 
 import pyarrow as pa
@@ -34,22 +34,8 @@ DECISION_BYTES = 4096  # memory of a decision, besides what `Decision.nbytes` ad
 PREPARED_SHARE = 4  # bytes of lookups for each byte of their plan
 CONDITION_SHARE = 8  # bytes of a predicate for each character of its text
 
+FIGURES = ("blocks_selected", "blocks_total", "files_selected", "files_total")  # fields of a Report
 NARROWED, ANSWERED, LEFT_ALONE = "narrowed", "answered", "left alone"  # Reports.java has "left alone", too
-
-
-class ReadFigures(NamedTuple):
-    """The numbers of blocks and files, read and in total.
-
-    A total is None if the blocks or files were not counted.
-    """
-
-    blocks_selected: int
-    blocks_total: int | None
-    files_selected: int
-    files_total: int | None
-
-
-NOTHING_READ = ReadFigures(0, None, 0, None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,10 +44,13 @@ class Report:
 
     `action` is NARROWED, ANSWERED or LEFT_ALONE. For LEFT_ALONE, `reason` is the reason as a code. `detail` explains
     the action in words. `condition` is the condition of the scan as text, and `strategy` the chosen strategy. `costs`
-    are the estimated seconds by strategy. `figures` are None if no index was looked up, and `plan` is None if no plan
-    was made. `asked` says that a function of hive_bitmap, such as `plan`, made the query in order to get the decision.
-    `unindexed` describes the files that are not yet in an index that follows its table. `learnt` describes the learnt
-    factors of the prices. A text is "" if there is nothing to say.
+    are the estimated seconds by strategy. `plan` is None if no plan was made. `asked` says that a function of
+    hive_bitmap, such as `plan`, made the query in order to get the decision. `unindexed` describes the files that are
+    not yet in an index that follows its table. `learnt` describes the learnt factors of the prices. A text is "" if
+    there is nothing to say.
+
+    The figures are the numbers of blocks and files, selected and in total (`read_figures`). Numbers of selected blocks
+    and files are None if no index was looked up; a total is also None if the blocks or files were not counted.
     """
 
     table: str
@@ -70,7 +59,10 @@ class Report:
     detail: str = ""
     condition: str = ""
     strategy: Strategy | None = None
-    figures: ReadFigures | None = None
+    blocks_selected: int | None = None
+    blocks_total: int | None = None
+    files_selected: int | None = None
+    files_total: int | None = None
     costs: Mapping[Strategy, float] = field(default_factory=dict)
     plan: Plan | None = field(default=None, repr=False)
     asked: bool = False
@@ -94,17 +86,17 @@ class Report:
         """
         texts = ("table", "action", "detail", "condition")
         chosen = {"reason": self.reason or "", "strategy": self.strategy or ""}
-        figures = {} if self.figures is None else self.figures._asdict()
+        figures = {} if self.blocks_selected is None else {name: getattr(self, name) for name in FIGURES}
         optional = {"costs": dict(self.costs), **({"asked": True} if self.asked else {})}
         optional |= {"unindexed": self.unindexed} if self.unindexed else {}
         optional |= {"learnt": self.learnt} if self.learnt else {}
         return {name: getattr(self, name) for name in texts} | chosen | figures | optional
 
 
-def read_figures(plan: Plan) -> ReadFigures:
-    """Count the blocks and files that a plan reads."""
-    files = int(plan.kept_files.sum())
-    return ReadFigures(plan.kept_blocks or 0, plan.blocks_total or 0, files, plan.files.num_rows)
+def read_figures(plan: Plan) -> dict[str, int]:
+    """Count the blocks and files that a plan reads; return the FIGURES of a report."""
+    read = plan.kept_blocks or 0, plan.blocks_total or 0, int(plan.kept_files.sum()), plan.files.num_rows
+    return dict(zip(FIGURES, read, strict=True))
 
 
 def bytes_saved(plan: Plan) -> int:
@@ -129,8 +121,9 @@ def _bytes_of(plan: Plan, chosen: pa.ChunkedArray) -> int:
 
 def label(report: Report) -> str:
     """Describe a narrowed scan in one line, for Spark's EXPLAIN."""
-    blocks, all_blocks, files, all_files = report.figures or NOTHING_READ
-    read = f"{report.strategy} by the bitmap index: {blocks} of {all_blocks} blocks, {files} of {all_files} files"
+    blocks = f"{report.blocks_selected or 0} of {report.blocks_total} blocks"
+    files = f"{report.files_selected or 0} of {report.files_total} files"
+    read = f"{report.strategy} by the bitmap index: {blocks}, {files}"
     return f"{read}; {report.unindexed}" if report.unindexed else read
 
 
@@ -147,9 +140,17 @@ class Lasting(str, Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """A decision on a scan; a subclass says what is done."""
+    """A decision on a scan; a subclass says what is done.
+
+    `id` is the id under which Python keeps the decision; "" if Python does not keep it. A kept decision may be shared
+    among equal questions until `shared_until` (a time of `time.monotonic`), as long as `indexes_state` is the state of
+    the table's indexes.
+    """
 
     report: Report
+    id: str = ""
+    shared_until: float = 0.0
+    indexes_state: tuple[Any, ...] = field(default=(), repr=False)
     kind: ClassVar[str]
 
     def fields(self) -> dict[str, Any]:
@@ -178,20 +179,19 @@ class Decision:
         """
         return True
 
-    def to_json(self, id: str | None, indexed_columns: Sequence[str] | None = None) -> dict[str, Any]:
+    def to_json(self, indexed_columns: Sequence[str] | None = None) -> dict[str, Any]:
         """Return the JSON object for the JVM.
 
-        `id` is the id under which the decision is kept, or None if nothing is kept. `indexed_columns` are the key
-        columns of all indexes of the table, or None if the JVM knows these columns. The object does not contain the
-        DataFrames of rows, because the JVM has them already.
+        `indexed_columns` are the key columns of all indexes of the table, or None if the JVM knows these columns. The
+        object does not contain the DataFrames of rows, because the JVM has them already.
         """
-        ids = {} if id is None else {"id": id}
-        columns = {} if indexed_columns is None else {"indexed_columns": indexed_columns}
-        return {**self._json, "report": {**self._json["report"], **ids}, **ids, **columns}
+        return self._json if indexed_columns is None else {**self._json, "indexed_columns": indexed_columns}
 
     @cached_property
     def _json(self) -> dict[str, Any]:
-        return {"decision": self.kind, **self.fields(), "report": self.report.to_json(), **self._savings()}
+        ids = {"id": self.id} if self.id else {}
+        report = {**self.report.to_json(), **ids}
+        return {"decision": self.kind, **self.fields(), "report": report, **self._savings(), **ids}
 
     def _savings(self) -> dict[str, Any]:
         """Return the names of the used indexes, and the bytes that they save.

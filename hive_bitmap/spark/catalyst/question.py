@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from hive_bitmap.core.predicates.nodes import SparkLeaf
 from hive_bitmap.core.selecting.lookup_units import DeletedRows
 from hive_bitmap.core.selecting.split_order import Piece
 from hive_bitmap.spark.catalyst.arrow_batches import satisfying_keys
-from hive_bitmap.spark.catalyst.scans import Condition, ListingSummary, Scan
+from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
 from hive_bitmap.spark.metastore.jvm_reader import text_of
 from hive_bitmap.spark.preparing.prepare import Prepared, prepare
 from hive_bitmap.spark.preparing.request import Request, ResolvedTable
@@ -33,56 +34,40 @@ _listings: Cache[str, ScanListing] = Cache("listings", lambda listing: listing.n
 _going_on = Lock()  # held by the only late plan that is continued
 
 
-@dataclass
-class _Turn:
-    """The state of a plan that may be late.
-
-    A plan is late if its query no longer waits for it. Only one late plan is continued at a time: the plan that holds
-    the lock `_going_on` (see `Question.take_turn`). `taken` says whether this plan holds that lock. `looked_at` is when
-    this process last asked the JVM whether the plan is late, as a time of `time.monotonic`.
-    """
-
-    looked_at: float = field(default_factory=time.monotonic)
-    taken: bool = False
-    lock: Lock = field(default_factory=Lock)
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Question:
     """A question of the JVM about one scan.
 
-    This object also asks the JVM about the scan. `jvm` is the Java object of the class `Question`. `condition` and
-    `listing` are the condition and the files of the scan. Both are None until they are known (`about`); later,
-    `listing` is None if Spark does not list the files.
+    This object also asks the JVM about the scan. `jvm` is the Java object of the class `Question`. `_has_turn` says
+    whether the plan of the scan is late, and is the one late plan that continues (see `take_turn`). `_looked_at` is
+    when the JVM was last asked whether the plan is late, as a time of `time.monotonic`.
     """
 
     spark: SparkSession
     jvm: Any
     scan: Scan
-    condition: Condition | None = None
-    listing: ScanListing | None = None
-    turn: _Turn = field(default_factory=_Turn, repr=False, compare=False)
+    _looked_at: float = field(default_factory=time.monotonic, init=False, repr=False)
+    _has_turn: bool = field(default=False, init=False, repr=False)
+    _lock: Lock = field(default_factory=Lock, init=False, repr=False)
 
-    def summarized(self) -> Question:
-        """Return the question with `scan.listed`: a summary of the files that Spark reads.
+    def summarize(self) -> None:
+        """Set `scan.listed`: a summary of the files that Spark reads.
 
-        If Spark has not listed the files yet, it lists them now. `scan.listed` is None if Spark does not list the
+        If Spark has not listed the files yet, it lists them now. `scan.listed` stays None if Spark does not list the
         files.
         """
-        if self.scan.listed is not None:
-            return self
-        text = self.jvm.listingSummary(self.scan.number)
-        listed = None if text is None else ListingSummary.of(text)
-        return replace(self, scan=replace(self.scan, listed=listed))
+        if self.scan.listed is None:
+            text = self.jvm.listingSummary(self.scan.number)
+            self.scan = replace(self.scan, listed=None if text is None else ListingSummary.of(text))
 
-    def about(self, condition: Condition) -> Question:
-        """Return the question with the condition and the files of its scan.
+    @cached_property
+    def listing(self) -> ScanListing | None:
+        """The files of the scan; None if Spark does not list them.
 
-        The listing of the files is cached under the digest of their summary.
+        The listing is cached under the digest of its summary (`summarize`).
         """
         summary = self.scan.listed
-        listing = None if summary is None else _listings.of(summary.digest, self._listed)
-        return replace(self, condition=condition, listing=listing)
+        return None if summary is None else _listings.of(summary.digest, self._listed)
 
     def cached_listing(self) -> ScanListing | None:
         """Return the cached listing of the files, or None; mark the listing as used."""
@@ -105,9 +90,7 @@ class Question:
 
         `keys` are values of `column`, the only column of the leaf. Return None if Spark cannot evaluate the leaf.
         """
-        if self.condition is None:
-            return None
-        return satisfying_keys(self.spark, self.jvm, self.scan.number, self.condition, leaf, column, keys)
+        return satisfying_keys(self.spark, self.jvm, self.scan.number, leaf, column, keys)
 
     def deleted(self, versions: Mapping[str, str]) -> Mapping[str, DeletedRows]:
         """Return, by path, the deleted rows of files in the listing.
@@ -121,26 +104,26 @@ class Question:
     def take_turn(self) -> None:
         """Wait until this plan may be continued.
 
-        A plan continues without waiting as long as its query waits for it. Of the late plans, only one is continued at
-        a time: several would slow down the plans that queries still wait for. A late plan that has waited for
-        LONGEST_WAIT seconds is continued, too.
+        A plan is late if its query no longer waits for it; other plans continue without waiting. Of the late plans,
+        only one is continued at a time: several would slow down the plans that queries still wait for. A late plan that
+        has waited for LONGEST_WAIT seconds is continued, too.
         """
-        with self.turn.lock:
+        with self._lock:
             now = time.monotonic()
-            if self.turn.taken or now - self.turn.looked_at < SECONDS_BETWEEN_LOOKS:
+            if self._has_turn or now - self._looked_at < SECONDS_BETWEEN_LOOKS:
                 return
-            self.turn.looked_at = now
+            self._looked_at = now
             if self.jvm.isLate():
-                self.turn.taken = _going_on.acquire(timeout=LONGEST_WAIT)
+                self._has_turn = _going_on.acquire(timeout=LONGEST_WAIT)
 
     def end(self) -> None:
         """Give up the turn of this plan, if it has one (see `take_turn`).
 
         This is called when the scan has been decided on. The next late plan can then continue.
         """
-        with self.turn.lock:
-            if self.turn.taken:
-                self.turn.taken = False
+        with self._lock:
+            if self._has_turn:
+                self._has_turn = False
                 _going_on.release()
 
     def prepare(self, request: Request, resolved: ResolvedTable, earlier: Snapshot | None) -> Prepared:

@@ -48,35 +48,22 @@ _EPOCH = date(1970, 1, 1).toordinal()
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 
-@dataclass(frozen=True)
-class Condition:
-    """A predicate, with the leaves that only Spark can evaluate.
-
-    `expressions` maps each of these leaves to the number by which the JVM knows its expression.
-    """
-
-    predicate: Predicate
-    expressions: Mapping[SparkLeaf, int]
-
-
-def condition(tree: Sequence[Any], columns: Sequence[Column]) -> Condition:
+def condition(tree: Sequence[Any], columns: Sequence[Column]) -> Predicate:
     """Convert a condition over these columns to a predicate.
 
     The predicate is TRUE for the same rows as the condition. `tree` is the condition in the JSON form described in
     `Conditions.java`. Raises ValueError for any other form.
 
-    >>> condition(["and", ["not", ["is null", "a"]], ["compare", "a", "<", "3"]], [Column("a", "int")]).predicate
+    >>> condition(["and", ["not", ["is null", "a"]], ["compare", "a", "<", "3"]], [Column("a", "int")])
     Compare(column='a', op='<', value=3)
     """
-    reader = _TreeReader({column.name.lower(): column for column in columns})
-    predicate = simplify(reader.node(tree))
-    return Condition(predicate, reader.expressions)
+    return simplify(_TreeReader({column.name.lower(): column for column in columns}).node(tree))
 
 
 class _TreeReader:
     def __init__(self, columns: Mapping[str, Column]) -> None:
         self._columns = columns
-        self.expressions: dict[SparkLeaf, int] = {}
+        self._leaves: set[SparkLeaf] = set()
 
     def node(self, tree: Sequence[Any]) -> Predicate:
         match tree:
@@ -125,10 +112,10 @@ class _TreeReader:
         return Implied(test)
 
     def _expression(self, column: str, number: int, sql: str) -> SparkLeaf:
-        leaf = SparkLeaf(sql, column)
-        if leaf in self.expressions:  # a view evaluates the same text under the settings that it was created with
-            leaf = SparkLeaf(f"{sql} ({number})", column)
-        self.expressions[leaf] = number
+        leaf = SparkLeaf(sql, column, number)
+        if leaf in self._leaves:  # a view evaluates the same text under the settings that it was created with
+            leaf = SparkLeaf(f"{sql} ({number})", column, number)
+        self._leaves.add(leaf)
         return leaf
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ from hive_bitmap.errors import HiveBitmapError, StoreError
 from hive_bitmap.spark import session_cache
 from hive_bitmap.spark.catalyst import execution
 from hive_bitmap.spark.catalyst.arrow_batches import batches
-from hive_bitmap.spark.catalyst.decide import IndexedTable, decide, left_alone
+from hive_bitmap.spark.catalyst.decide import decide, indexed_table, left_alone
 from hive_bitmap.spark.catalyst.decision import (
     LEFT_ALONE,
     Counts,
@@ -45,6 +45,7 @@ from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
 from hive_bitmap.spark.jvm_bridge import PROTOCOL, bridge, protocol_mismatch
 from hive_bitmap.spark.metastore import jvm_settings, metastore
 from hive_bitmap.spark.metastore.jvm_reader import text_of
+from hive_bitmap.spark.preparing.request import ResolvedTable
 from hive_bitmap.spark.preparing.spark_only import fallback_reason
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.registry.catalog import Index
@@ -60,20 +61,7 @@ MOST_WARNINGS = 1000  # most of them about settings; clients of a server may inv
 MOST_SECONDS = 3600.0
 SHARE_OF_WAITING = 0.5  # share of planning_seconds that a query waits for the same question of another query
 SHARED_SECONDS = 60.0  # how long a decision by price is shared; prices depend on what is in memory
-KEY_BYTES = 1024  # memory of a question's text and the state of its indexes
-_Kept = tuple[str | None, Decision]  # a decision, and the id under which it is kept
-
-
-@dataclass(frozen=True)
-class _Shared:
-    """A decision that equal questions share.
-
-    The decision is shared until the time `until`, as long as the table's indexes have this `state`.
-    """
-
-    id: str
-    state: tuple[Any, ...]
-    until: float  # a time of time.monotonic
+KEY_BYTES = 1024  # memory of a question's text
 
 
 class Serving:
@@ -82,7 +70,8 @@ class Serving:
     Tables, listings and settings are cached under versions, which the JVM sends with each question. The version of a
     table or of settings changes with every change of the table or the settings. The version of a listing is a digest of
     its content. Decisions are kept under ids: `explain` looks decisions up by id, and the JVM names the id when it
-    executes a plan. A repeated question gets the kept decision if all that the decision depends on is in the question.
+    executes a plan. Ids are unique across processes, because a plan may outlive the process that made it. A repeated
+    question gets the kept decision if all that the decision depends on is in the question.
     """
 
     def __init__(self) -> None:
@@ -90,8 +79,8 @@ class Serving:
         self._tables: Cache[str, Table] = Cache("tables", lambda table: table.nbytes)
         self._settings: Cache[tuple[str, str], Mapping[str, str]] = Cache("settings", bytes_of_texts)
         self.decisions: Cache[str, Decision] = Cache("decisions", lambda decision: decision.nbytes)
-        self._shared: Cache[str, _Shared] = Cache("questions", lambda shared: KEY_BYTES)
-        self._deciding: dict[str, Future[_Kept | None]] = {}
+        self._shared: Cache[str, str] = Cache("questions", lambda id: KEY_BYTES)  # ids of decisions
+        self._deciding: dict[str, Future[Decision | None]] = {}
         self._process, self._numbers = uuid4().hex, count()
         self._warned: set[str] = set()
         self._refresher: Refresher | None = None
@@ -172,7 +161,7 @@ class Serving:
         self._warn_once(f"indexes are not used: {why}")
         tables = [f"{fields['database']}.{fields['table']}" for fields in scans]
         reports = [Report(table=table, action=LEFT_ALONE, reason=Reason.UNSUPPORTED, detail=why) for table in tables]
-        return [LeaveAlone(report=report).to_json(None) for report in reports]
+        return [LeaveAlone(report=report).to_json() for report in reports]
 
     def _reply(
         self,
@@ -192,42 +181,37 @@ class Serving:
         """
         spark, scan = question.spark, question.scan
         columns: tuple[str, ...] | None = None
-        id: str | None = None
-        decision: Decision
         try:
             base = self._tables.of(scan.version, lambda: metastore.table_of(spark, question.jvm.table(scan.number)))
             indexes = tuple(catalog.indexes_on(spark, base, catalog.INDEX_CACHE_SECONDS))
             if not scan.indexed_known:
                 columns = tuple({c.name: None for index in indexes for c in index.definition.source_columns})
-            question, indexes, fields = _with_keys(question, indexes, fields)
-            table = IndexedTable.of(question.scan, base, indexes, conf)
-            alone = left_alone(question.scan, table)
-            if alone is not None:
-                return alone.to_json(None, columns)
-            question = question.summarized()
-            scan, key = question.scan, _key(asker, fields, question.scan.listed)
-            kept = self._kept(question, key, indexes)
-            if kept is None and only_kept:
-                return None
-            if kept is None:
-                seconds = min(own_settings.planning_seconds * SHARE_OF_WAITING, MOST_SECONDS)
-                kept = self._once(key, seconds, lambda: self._decide(question, key, table))
-            id, decision = kept
+            indexes, fields = _with_keys(question, indexes, fields)
+            table = indexed_table(question.scan, base, indexes, conf)
+            decision: Decision | None = left_alone(question.scan, table)
+            if decision is None:
+                question.summarize()
+                key = _key(asker, fields, question.scan.listed)
+                decision = self._kept(question, key, indexes)
+                if decision is None and only_kept:
+                    return None
+                if decision is None:
+                    seconds = min(own_settings.planning_seconds * SHARE_OF_WAITING, MOST_SECONDS)
+                    decision = self._once(key, seconds, lambda: self._decide(question, key, table))
         except StoreError as e:
-            decision = LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.STORE, fallback_reason(e)))
+            decision = LeaveAlone(report=Report.of(question.scan, LEFT_ALONE, Reason.STORE, fallback_reason(e)))
         except HiveBitmapError as e:
             if own_settings.strict:
                 raise
-            decision = LeaveAlone(report=Report.of(scan, LEFT_ALONE, Reason.ERROR, str(e)))
-        return decision.to_json(id, columns)
+            decision = LeaveAlone(report=Report.of(question.scan, LEFT_ALONE, Reason.ERROR, str(e)))
+        return decision.to_json(columns)
 
-    def _decide(self, question: Question, key: str | None, table: IndexedTable) -> _Kept:
+    def _decide(self, question: Question, key: str | None, table: ResolvedTable) -> Decision:
         """Decide on a scan, and keep the decision.
 
-        Return the id under which the decision is kept (None if it is not kept), and the decision. If tasks read the
-        rows, the DataFrames that do so are handed to the JVM, and the decision is kept without them. `key` is the key
-        under which equal questions share the decision; None if the decision is not shared. Unindexed files are queued
-        for a refresh of the indexes that follow the table.
+        If tasks read the rows, the DataFrames that do so are handed to the JVM, and the decision is kept without them.
+        `key` is the key under which equal questions share the decision; None if the decision is not shared. Unindexed
+        files are queued for a refresh of the indexes that follow the table.
         """
         try:
             decision = decide(question, table)
@@ -247,25 +231,31 @@ class Serving:
                 if isinstance(part, FramePart) and part.frame is not None:
                     question.jvm.rows(question.scan.number, number, part.frame._jdf)
             decision = decision.without_frames()
-        id = self._keep(decision) if plan is not None or isinstance(decision, (Counts, ReadRows)) else None
-        if shareable and id is not None and key is not None and not isinstance(decision, LeaveAlone):
+        if plan is None and not isinstance(decision, (Counts, ReadRows)):
+            return decision
+        decision = replace(decision, id=f"{self._process}-{next(self._numbers)}")
+        if shareable and key is not None and not isinstance(decision, LeaveAlone):
             until = float("inf") if isinstance(decision, Counts) else time.monotonic() + SHARED_SECONDS
-            self._shared.put(key, _Shared(id, _state(question.spark, table.indexes), until))
-        return id, decision
+            decision = replace(decision, shared_until=until, indexes_state=_state(question.spark, table.indexes))
+        self.decisions.put(decision.id, decision)
+        if decision.shared_until and key is not None:
+            self._shared.put(key, decision.id)
+        return decision
 
-    def _kept(self, question: Question, key: str | None, indexes: Sequence[Any]) -> _Kept | None:
-        """Return the decision that equal questions share under `key`, with its id.
+    def _kept(self, question: Question, key: str | None, indexes: Sequence[Any]) -> Decision | None:
+        """Return the decision that equal questions share under `key`.
 
         Return None if no decision is kept, if the time to share it is over, if the table's `indexes` have changed
         since, or if the listing that the decision needs was evicted.
         """
-        shared = None if key is None else self._shared.get(key)
-        if shared is None or time.monotonic() > shared.until or shared.state != _state(question.spark, indexes):
+        id = None if key is None else self._shared.get(key)
+        decision = None if id is None else self.decisions.get(id)
+        if decision is None or time.monotonic() > decision.shared_until:
             return None
-        decision = self.decisions.get(shared.id)
-        return (shared.id, decision) if decision is not None and decision.can_use(question.cached_listing()) else None
+        is_current = decision.indexes_state == _state(question.spark, indexes)
+        return decision if is_current and decision.can_use(question.cached_listing()) else None
 
-    def _once(self, key: str | None, seconds: float, decide: Callable[[], _Kept]) -> _Kept:
+    def _once(self, key: str | None, seconds: float, decide: Callable[[], Decision]) -> Decision:
         """Decide once on a question that several queries ask at the same time.
 
         `decide` makes the decision. `key` is equal for equal questions; None for a question whose decision is not
@@ -275,21 +265,21 @@ class Serving:
         """
         if key is None:
             return decide()
-        mine: Future[_Kept | None] = Future()
+        mine: Future[Decision | None] = Future()
         with self._lock:
             pending = self._deciding.setdefault(key, mine)
         if pending is not mine:
             with suppress(FutureTimeout):
                 return pending.result(seconds) or decide()
             return decide()
-        kept = None
+        decision = None
         try:
-            kept = decide()
-            return kept
+            decision = decide()
+            return decision
         finally:
             with self._lock:
                 del self._deciding[key]
-            mine.set_result(kept if kept is not None and kept[1].is_shareable else None)
+            mine.set_result(decision if decision is not None and decision.is_shareable else None)
 
     def execute(self, spark: SparkSession, request: Any) -> str | None:
         """Carry out a decision; `request` is the `Execution.java` that names it.
@@ -303,17 +293,17 @@ class Serving:
         fields = json.loads(request.text())
         match self.decisions.get(fields["decision"]):
             case Counts() as decision:
-                return self._count(spark, request, fields["decision"], decision)
+                return self._count(spark, request, decision)
             case ReadRows() as decision if "part" in fields:
-                return self._fetch(spark, request, fields["decision"], decision.parts[fields["part"]])
+                return self._fetch(spark, request, decision.id, decision.parts[fields["part"]])
             case ReadRows(files=files) if files is not None:
                 return "" if files.is_current(spark) else None
         return None
 
-    def _count(self, spark: SparkSession, request: Any, id: str, decision: Counts) -> str | None:
+    def _count(self, spark: SparkSession, request: Any, decision: Counts) -> str | None:
         counts = execution.counts(spark, decision)
         if counts is None:
-            self.decisions.remove(id)  # the same question is planned again
+            self.decisions.remove(decision.id)  # the same question is planned again
             return None
         tables, unknown = counts
         for number, table in enumerate(tables):
@@ -331,15 +321,6 @@ class Serving:
         for schema, batch in batches(rows):
             request.add(0, schema, batch)
         return ""
-
-    def _keep(self, decision: Decision) -> str:
-        """Keep a decision and return its id.
-
-        Ids are unique across processes: a plan may outlive the process that made it.
-        """
-        id = f"{self._process}-{next(self._numbers)}"
-        self.decisions.put(id, decision)
-        return id
 
     def _checked(self, conf: Mapping[str, str]) -> Mapping[str, str]:
         """Return the settings of a session, and log problems once.
@@ -361,19 +342,19 @@ class Serving:
 
 def _with_keys(
     question: Question, indexes: tuple[Index, ...], fields: Mapping[str, Any]
-) -> tuple[Question, tuple[Index, ...], Mapping[str, Any]]:
-    """Replace expressions of a question by index keys that stand for these expressions.
+) -> tuple[tuple[Index, ...], Mapping[str, Any]]:
+    """Replace expressions of a question's scan by index keys that stand for these expressions.
 
     Tests of columns without an index are replaced by the tests that they imply for keys computed from these columns.
-    Return the changed question, indexes, and fields of the scan. If this session would compute a key differently, the
-    key is usable only where the query contains the very expression of the index. Other keys of the same index stay
+    Return the changed indexes and the changed `fields` of the scan. If this session would compute a key differently,
+    the key is usable only where the query contains the very expression of the index. Other keys of the same index stay
     usable.
     """
     usable = [index.definition for index in indexes if not index.why_not]
     expressions = {e.name: e for definition in usable for e in definition.expressions}
     aggregated = {e.name: e for definition in usable for e in definition.aggregated_expressions}
     if not expressions and not aggregated:
-        return question, indexes, fields
+        return indexes, fields
     version = feature_version(question.spark)
     columns = {name for definition in usable for name in definition.key_names} - {*expressions}
     keys = [expression.description for expression in expressions.values()]
@@ -382,9 +363,8 @@ def _with_keys(
     keyed = json.loads(text_of(question.jvm.withKeys(question.scan.number, described)))
     whys = {key["name"]: key["why"] for key in keyed["keys"] if key["why"] and not key["used"]}
     whys |= {measure["name"]: measure["why"] for measure in keyed["aggregated"] if measure["why"]}
-    judged = tuple(_judged(index, whys) for index in indexes)
-    scan = Scan.of(question.scan.number, keyed, question.scan.cores)
-    return replace(question, scan=scan), judged, keyed
+    question.scan = Scan.of(question.scan.number, keyed, question.scan.cores)
+    return tuple(_judged(index, whys) for index in indexes), keyed
 
 
 def _judged(index: Index, whys: Mapping[str, str]) -> Index:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,27 +26,26 @@ from hive_bitmap.core.answering.count_budget import (
     index_bytes,
     share_in_memory,
 )
-from hive_bitmap.core.answering.first_groups import Top
-from hive_bitmap.core.answering.group_summaries import GroupSummary
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index import checksums, lookup
 from hive_bitmap.core.index.definition import Definition
 from hive_bitmap.core.index.shard import key_fields
 from hive_bitmap.core.planning.prices import waiting_seconds
+from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.predicates.nodes import Implied, Predicate, SparkLeaf, leaves_of
 from hive_bitmap.core.selecting.candidates import (
     Lookup,
     LookupResults,
     exact_where_covered,
+    find_lookups,
     look_up,
     look_up_all,
-    look_up_files,
 )
 from hive_bitmap.core.selecting.key_matches import MatchingKeys
 from hive_bitmap.core.selecting.select import LookupResult
 from hive_bitmap.core.selecting.table_files import TableFiles
 from hive_bitmap.errors import CorruptIndex, Unsupported
-from hive_bitmap.spark.preparing.request import Engine, NoEngine
+from hive_bitmap.spark.preparing.request import Engine, PlannedRequest
 from hive_bitmap.spark.preparing.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -131,62 +130,67 @@ def _are_too_many(keys: pa.Array) -> bool:
     return len(keys) > MAX_KEYS or keys.nbytes > MAX_KEY_BYTES
 
 
-@dataclass(frozen=True, kw_only=True)
-class Counting:
-    """What a query counts, and which parts of the answer it needs.
-
-    Each of the `key_sets` has the grouping columns of one count, in lower case. The columns in `extremes` and
-    `mergeable` (in lower case) each form a key set by themselves, and the query does not need all groups of these
-    sets. For a column in `extremes`, the smallest and the largest key are enough. For a column in `mergeable`, the
-    groups that `top` describes are enough, or a summary of the groups (`key_merge.summary`) if `top` is None.
-    `group_summary` says what is enough for a key set of two columns. `measures` is the number of columns whose partial
-    aggregates are added up by key. With `forced`, the lookup is done even if Spark's own count would cost less.
-    """
-
-    key_sets: Sequence[Sequence[str]]
-    measures: int = 0
-    extremes: frozenset[str] = frozenset()
-    mergeable: frozenset[str] = frozenset()
-    top: Top | None = None
-    group_summary: GroupSummary | None = None
-    forced: bool = False
-
-
 def look_up_snapshot(
-    spark: SparkSession, snapshot: Snapshot, chosen: Mapping[str, Definition], counting: Counting
+    spark: SparkSession, snapshot: Snapshot, case: PlannedRequest, key_sets: Sequence[Sequence[str]]
 ) -> tuple[LookupResults, float, float]:
     """Look up the residual predicates of a snapshot's partitions.
 
-    `chosen` maps each column, in lower case, to the index that serves it. Return a tuple of three: the results, the
-    estimated seconds of a count by the index, and the estimated seconds of Spark's own count. The seconds mean nothing
-    if nothing is counted. Raises Unsupported if Spark counts faster and `counting` is not forced, and StoreError if a
-    store fails.
+    `case` is the request for the snapshot's table. Each of the `key_sets` has the grouping columns of one count, in
+    lower case; there are none if nothing is counted. Return a tuple of three: the results, the estimated seconds of a
+    count by the index, and the estimated seconds of Spark's own count. Raises Unsupported if Spark counts faster,
+    unless the session has set the strategy `index only`. Raises StoreError if a store fails.
     """
-    resolved = snapshot.resolved
+    resolved, chosen, request = snapshot.resolved, case.choice.by_column, case.request
     matching_keys = evaluate_leaves(resolved.engine, resolved.predicate, chosen, snapshot.files)
+    candidates = find_lookups(snapshot.files, snapshot.predicates, chosen)
     cost = partial(
         count_cost,
-        matching_keys=matching_keys,
+        candidates.lookups,
+        matching_keys,
         cores=resolved.cores,
         waits=waiting_seconds(len(snapshot.files.files), resolved.cores, snapshot.store),
         prices=_prices(snapshot),
-        extremes=counting.extremes,
-        mergeable=counting.mergeable,
-        top=counting.top,
-        group_summary=counting.group_summary,
-        measures=counting.measures,
+        extremes=request.extremes,
+        mergeable=case.mergeable,
+        top=request.top,
+        group_summary=request.group_summary,
+        measures=len(request.measures),
     )
-    evaluation = Evaluation(spark, matching_keys, counting, cost, resolved.engine)
-    candidates = look_up_files(snapshot.files, snapshot.predicates, chosen, evaluation)
+    is_forced = resolved.settings.strategy is Strategy.INDEX_ONLY
+    seconds, by_spark = count_seconds(candidates.lookups, key_sets, cost, is_forced=is_forced)
+    evaluate = partial(evaluated, spark, resolved.engine, matching_keys)
+    results = replace(candidates, results=tuple(evaluate(candidates.lookups)), matching_keys=matching_keys)
     if resolved.base.lake is not None:  # only files of lake tables have deleted rows
         from hive_bitmap.core.selecting.live_counts import without_deleted
 
-        candidates = without_deleted(candidates, resolved.engine.deleted, evaluation.look_up)
-    every_key = list(dict.fromkeys(key for keys in counting.key_sets for key in keys))
-    results = replace(exact_where_covered(candidates, every_key), matching_keys=matching_keys)
+        results = without_deleted(results, resolved.engine.deleted, evaluate)
+    results = exact_where_covered(results, list(dict.fromkeys(key for keys in key_sets for key in keys)))
     if resolved.base.lake is not None:  # unlisted files may still exist, excluded by the table's own statistics
         results = replace(results, deleted=0)
-    return results, evaluation.seconds, evaluation.by_spark
+    return results, seconds, by_spark
+
+
+def count_seconds(
+    lookups: Sequence[Lookup],
+    key_sets: Sequence[Sequence[str]],
+    cost: Callable[[Sequence[str]], CountCost],
+    *,
+    is_forced: bool,
+) -> tuple[float, float]:
+    """Estimate the seconds of a count by the index, and of Spark's own count.
+
+    `cost` estimates the cost of a key set. Data in memory is read in less time. Raises Unsupported if Spark would count
+    one of the key sets in less time, unless the count by the index is forced.
+    """
+    seconds, by_spark = COUNT_PRICES.answer_start, COUNT_PRICES.spark_start
+    for keys in key_sets if lookups else ():
+        of_keys = cost(keys)
+        if of_keys.why_slower is not None and not is_forced:
+            raise Unsupported(of_keys.why_slower)
+        in_memory = share_in_memory(lookups, keys)
+        seconds += of_keys.seconds * (1 - in_memory + in_memory * COUNT_PRICES.in_memory)
+        by_spark += of_keys.by_spark - COUNT_PRICES.spark_start
+    return seconds, by_spark
 
 
 def _prices(snapshot: Snapshot) -> CountPrices:
@@ -195,41 +199,19 @@ def _prices(snapshot: Snapshot) -> CountPrices:
     return replace(COUNT_PRICES, deleted_rows=COUNT_PRICES.deleted_rows + waiting)
 
 
-@dataclass
-class Evaluation:
-    """A function that evaluates lookups, unless Spark counts faster.
+def evaluated(
+    spark: SparkSession, engine: Engine, matching_keys: MatchingKeys, lookups: Sequence[Lookup]
+) -> list[LookupResult]:
+    """Return the results of lookups, which are done in this process or in tasks.
 
-    A call evaluates lookups and returns their results. The call raises Unsupported if Spark would count one of the key
-    sets in less time, and `counting` is not forced. `cost` estimates the cost of a key set. `engine` makes a late plan
-    wait before each lookup (`Engine.take_turn`). `seconds` is the estimated time of the index for all key sets so far;
-    `by_spark` is the estimated time of Spark.
+    `matching_keys` has the keys for which the leaves that only Spark evaluates are TRUE. `engine` makes a late plan
+    wait before each lookup (`Engine.take_turn`).
     """
+    if is_small(lookups):
+        return look_up_all(lookups, matching_keys, engine.take_turn)
+    from hive_bitmap.spark.tasks.distribution import in_tasks  # loads what tasks need
 
-    spark: SparkSession
-    matching_keys: MatchingKeys
-    counting: Counting
-    cost: Callable[..., CountCost]
-    engine: Engine = field(default_factory=NoEngine)
-    seconds: float = COUNT_PRICES.answer_start
-    by_spark: float = COUNT_PRICES.spark_start
-
-    def __call__(self, lookups: Sequence[Lookup]) -> list[LookupResult]:
-        for keys in self.counting.key_sets:
-            cost = self.cost(lookups, keys=keys)
-            if cost.why_slower is not None and not self.counting.forced:
-                raise Unsupported(cost.why_slower)
-            in_memory = share_in_memory(lookups, keys)
-            self.seconds += cost.seconds * (1 - in_memory + in_memory * COUNT_PRICES.in_memory)
-            self.by_spark += cost.by_spark - COUNT_PRICES.spark_start
-        return self.look_up(lookups)
-
-    def look_up(self, lookups: Sequence[Lookup]) -> list[LookupResult]:
-        """Evaluate lookups without regard to cost."""
-        if is_small(lookups):
-            return look_up_all(lookups, self.matching_keys, self.engine.take_turn)
-        from hive_bitmap.spark.tasks.distribution import in_tasks  # loads what tasks need
-
-        return in_tasks(self.spark, lookups, partial(look_up, matching_keys=self.matching_keys))
+    return in_tasks(spark, lookups, partial(look_up, matching_keys=matching_keys))
 
 
 def is_small(lookups: Sequence[Lookup]) -> bool:

@@ -5,7 +5,6 @@ The steps are: choose the indexes, take a snapshot of the table, look up, and ma
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,40 +18,34 @@ from hive_bitmap.core.answering.count_budget import COUNT_PRICES
 from hive_bitmap.core.answering.extremes import are_enough
 from hive_bitmap.core.answering.group_summaries import is_summarized
 from hive_bitmap.core.answering.key_merge import is_merged
-from hive_bitmap.core.columns import Column, find
 from hive_bitmap.core.formats import LAYOUTS
 from hive_bitmap.core.formats.key_values import KeyColumn, is_simple
 from hive_bitmap.core.index.aggregate_columns import Aggregate
 from hive_bitmap.core.index.shard import key_columns
-from hive_bitmap.core.listings import file_listing, serde
+from hive_bitmap.core.listings import file_listing
 from hive_bitmap.core.memory_budget import BUDGET
-from hive_bitmap.core.nested_types import LEAVES, NestedType, read_types, text
+from hive_bitmap.core.nested_types import LEAVES, text
 from hive_bitmap.core.planning import settings
-from hive_bitmap.core.planning.index_choice import IndexChoice, Unserved, choose, choose_cube, choose_for_sums
-from hive_bitmap.core.planning.learnt_prices import FROZEN, PRICES, Factors
+from hive_bitmap.core.planning.index_choice import Unserved
 from hive_bitmap.core.planning.plan import IndexUse, Plan
 from hive_bitmap.core.planning.planner import PlanInputs, full_scan, make_plan
-from hive_bitmap.core.planning.prices import CLEARLY_CHEAPER, Prices, share_of_bytes
-from hive_bitmap.core.planning.settings import Settings
+from hive_bitmap.core.planning.prices import CLEARLY_CHEAPER, Prices
 from hive_bitmap.core.planning.strategy import Reason, Strategy
-from hive_bitmap.core.predicates.nodes import Implied, IsNull, Unknown, columns_of, leaves_of
 from hive_bitmap.core.selecting.candidates import LookupResults
 from hive_bitmap.core.selecting.first_rows import bounds_of, is_bounded, leave_out
 from hive_bitmap.core.selecting.lookup_units import ANY_KEY
 from hive_bitmap.core.selecting.split_order import Piece, WholePiece, pieces_in_order, runs
 from hive_bitmap.core.stores.options import memory_bytes
-from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import StoreError, Unsupported
 from hive_bitmap.spark.preparing import snapshot as snapshots
-from hive_bitmap.spark.preparing.index_lookup import Counting, look_up_snapshot
-from hive_bitmap.spark.preparing.request import Request, ResolvedTable
+from hive_bitmap.spark.preparing.index_lookup import look_up_snapshot
+from hive_bitmap.spark.preparing.request import PlannedRequest, Request, ResolvedTable
 from hive_bitmap.spark.preparing.snapshot import Snapshot
 from hive_bitmap.spark.preparing.spark_only import engine_skips, fallback_reason, require_readable, why_unreadable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-UNKNOWN_TEST = 3  # a test that no index covers is assumed to keep one of so many rows
 MOST_PARTS = 16  # most parts of a scan; our tasks and Spark read them alternately
 
 
@@ -106,78 +99,6 @@ class Prepared:
         return replace(self, reading=replace(self.reading, resolved=resolved), snapshot=None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _PlannedRequest:
-    """A request with its table, settings and chosen indexes.
-
-    No file has been looked at yet.
-    """
-
-    request: Request
-    resolved: ResolvedTable
-    format: str  # a key of FORMATS
-    settings: Settings
-    choice: IndexChoice
-    counting: Counting
-
-    @classmethod
-    def of(cls, request: Request, resolved: ResolvedTable) -> _PlannedRequest:
-        """Combine a request with its table, settings and indexes.
-
-        Raises Unsupported for a format that has no indexes.
-        """
-        own_settings, choice = settings.read(resolved.settings), _choice(request, resolved)
-        return cls(
-            request=request,
-            resolved=resolved,
-            format=file_listing.format_of(resolved.base),
-            settings=own_settings,
-            choice=choice,
-            counting=_counting(request, resolved.base, choice, own_settings),
-        )
-
-    @cached_property
-    def needed(self) -> tuple[Column, ...]:
-        """The columns that the request needs, in table order.
-
-        If the request needs no data column, the result has one data column anyway.
-        """
-        return _needed(self.request, self.resolved.base)
-
-    @cached_property
-    def nested(self) -> dict[str, NestedType]:
-        """The types of the nested columns that tasks may read, by lower-case name."""
-        return read_types({name: json.loads(text) for name, text in self.request.nested.items()})
-
-    @cached_property
-    def share(self) -> float:
-        """The rough share of the files' bytes that the needed columns take."""
-        base = self.resolved.base
-        columns = (*base.columns, *base.partition_columns)
-        return 1.0 if serde.read_properties(base) else share_of_bytes(self.needed, columns)
-
-    @cached_property
-    def factors(self) -> Factors:
-        """The learnt factors of prices, unless the session has frozen them."""
-        return PRICES.factors(self.resolved.base.location, self.format) if self.settings.learn_prices else FROZEN
-
-    @cached_property
-    def limit(self) -> int | None:
-        """The estimated number of selected rows after which Spark stops reading.
-
-        The indexes select these rows. Spark rejects some of them by tests that no index covers, so the result is larger
-        than the LIMIT of the query: each such test is assumed to keep a third of the rows. The result is None if Spark
-        reads all rows.
-        """
-        if self.request.limit is None:
-            return None
-        covered = {*self.choice.by_column, *(column.name.lower() for column in self.resolved.base.partition_columns)}
-        tests = [leaf for leaf in leaves_of(self.resolved.predicate) if not isinstance(leaf, IsNull)]
-        uncovered = sum(not {column.lower() for column in columns_of(leaf)} <= covered for leaf in tests)
-        uncovered += sum(isinstance(leaf, (Unknown, Implied)) for leaf in tests)
-        return self.request.limit * UNKNOWN_TEST**uncovered
-
-
 def prepare(
     spark: SparkSession, request: Request, resolved: ResolvedTable, earlier: Snapshot | None = None
 ) -> Prepared:
@@ -190,9 +111,9 @@ def prepare(
     snapshot: Snapshot | None = None
     code = Reason.UNSUPPORTED
     try:
-        case = _PlannedRequest.of(request, resolved)
+        case = PlannedRequest.of(request, resolved)
         unserved = _why_unserved(case)
-        BUDGET.resize(memory_bytes(resolved.settings))
+        BUDGET.resize(memory_bytes(resolved.conf))
         uses = case.choice.uses
         if unserved is not None:
             return _full_scan(case, unserved, case.choice.unused(unserved.reason))
@@ -225,17 +146,17 @@ def _as_chosen(prepared: Prepared, strategy: Strategy | None) -> Prepared:
     return replace(prepared, plan=replace(prepared.plan, strategy=strategy, reason=reason), unbounded=unbounded)
 
 
-def _why_unserved(case: _PlannedRequest) -> Unserved | None:
+def _why_unserved(case: PlannedRequest) -> Unserved | None:
     """Return why no index serves the request; None if an index serves it."""
     if not case.settings.enabled:
         return Unserved(Reason.OFF, f"{settings.PREFIX}enabled is false")
     if case.choice.unserved is not None:
         return case.choice.unserved
-    why_unsupported = file_listing.why_unsupported(case.resolved.settings, case.resolved.base)
+    why_unsupported = file_listing.why_unsupported(case.resolved.conf, case.resolved.base)
     return None if why_unsupported is None else Unserved(Reason.UNSUPPORTED, why_unsupported)
 
 
-def _snapshot(spark: SparkSession, case: _PlannedRequest, earlier: Snapshot | None) -> Snapshot:
+def _snapshot(spark: SparkSession, case: PlannedRequest, earlier: Snapshot | None) -> Snapshot:
     """Return a snapshot with the indexes that matter to the request.
 
     An index matters if it serves the request, or if it shows which of the request's columns can be decoded. `earlier`,
@@ -256,7 +177,7 @@ def _snapshot(spark: SparkSession, case: _PlannedRequest, earlier: Snapshot | No
     )
 
 
-def _by_cost(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> Prepared:
+def _by_cost(spark: SparkSession, case: PlannedRequest, snapshot: Snapshot) -> Prepared:
     """Return the cheapest plan.
 
     If a lookup in all partitions cannot pay, the plan is a full scan. `_all_is_read` checks this first for two kinds of
@@ -265,14 +186,14 @@ def _by_cost(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> 
     must_pay = case.request.must_pay and case.settings.strategy is None
     if (must_pay or case.limit is not None) and (full := _all_is_read(spark, case, snapshot)) is not None:
         return full
-    results, seconds, spark_seconds = look_up_snapshot(spark, snapshot, case.choice.by_column, case.counting)
-    extremes, top = case.counting.extremes, case.counting.top
+    results, seconds, spark_seconds = look_up_snapshot(spark, snapshot, case, case.key_sets)
+    extremes, top = case.request.extremes, case.request.top
     is_any = top is not None and top.is_any
-    mergeable = case.counting.mergeable if is_any or not results.whole_files else frozenset()
-    summarized = None if results.whole_files else case.counting.group_summary
+    mergeable = case.mergeable if is_any or not results.whole_files else frozenset()
+    summarized = None if results.whole_files else case.request.group_summary
     counted = [
         [key for key in keys if key != ANY_KEY]
-        for keys in case.counting.key_sets
+        for keys in case.key_sets
         if not are_enough(results.lookups, keys, extremes)
         and not is_merged(results.lookups, keys, mergeable, top)
         and not is_summarized(results.lookups, keys, summarized)
@@ -289,7 +210,7 @@ def _by_cost(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> 
 
 
 def _first_rows(
-    case: _PlannedRequest, snapshot: Snapshot, inputs: PlanInputs, unbounded: Prepared, results: LookupResults
+    case: PlannedRequest, snapshot: Snapshot, inputs: PlanInputs, unbounded: Prepared, results: LookupResults
 ) -> Prepared | None:
     """Plan to read only the blocks that a sorted query needs.
 
@@ -328,7 +249,7 @@ def _first_rows(
 
 
 def _bounded(
-    case: _PlannedRequest, snapshot: Snapshot, results: LookupResults, share: float = 1.0
+    case: PlannedRequest, snapshot: Snapshot, results: LookupResults, share: float = 1.0
 ) -> LookupResults | None:
     """Leave out the blocks without any row that a sorted query needs.
 
@@ -345,7 +266,7 @@ def _bounded(
     return leave_out(results, bounds_of(snapshot.files, results, column), needed)
 
 
-def _all_is_read(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot) -> Prepared | None:
+def _all_is_read(spark: SparkSession, case: PlannedRequest, snapshot: Snapshot) -> Prepared | None:
     """Return a full scan if a lookup in all partitions would not pay.
 
     Either the table is small, or a sample of its partitions shows that a lookup does not pay. The plan of a sample has
@@ -360,8 +281,7 @@ def _all_is_read(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot)
     sample = snapshot.sample()
     if sample is None:
         return None
-    counting = Counting(key_sets=()) if case.request.count else case.counting
-    results, _, _ = look_up_snapshot(spark, sample, case.choice.by_column, counting)
+    results, _, _ = look_up_snapshot(spark, sample, case, ())
     reading = _reading(case, sample, results)
     inputs = replace(_inputs(case, sample, reading), scale=size / max(sample.files.bytes, 1))
     plan = make_plan(inputs, case.choice.uses, results)
@@ -378,16 +298,16 @@ def _all_is_read(spark: SparkSession, case: _PlannedRequest, snapshot: Snapshot)
     return replace(full, plan=priced)
 
 
-def _require_readable(spark: SparkSession, case: _PlannedRequest, prepared: Prepared) -> None:
+def _require_readable(spark: SparkSession, case: PlannedRequest, prepared: Prepared) -> None:
     """Raise StoreError if our tasks must open base files but cannot."""
     strategy, reading = prepared.plan.strategy, prepared.reading
     by_spark = not strategy.reads_selected or (case.resolved.narrows and strategy.is_by_reader)
     path = "" if by_spark or reading is None else _any_file(reading.results)
     if path:
-        require_readable(spark, case.resolved.settings, path)
+        require_readable(spark, case.resolved.conf, path)
 
 
-def _reading(case: _PlannedRequest, snapshot: Snapshot, results: LookupResults) -> Reading:
+def _reading(case: PlannedRequest, snapshot: Snapshot, results: LookupResults) -> Reading:
     columns = case.resolved.base.columns
     typed = [c.name for c in case.needed if c not in columns and c.name in snapshot.values.column_names]
     return Reading(
@@ -400,7 +320,7 @@ def _reading(case: _PlannedRequest, snapshot: Snapshot, results: LookupResults) 
     )
 
 
-def _as_read(case: _PlannedRequest, columns: Sequence[KeyColumn]) -> list[KeyColumn]:
+def _as_read(case: PlannedRequest, columns: Sequence[KeyColumn]) -> list[KeyColumn]:
     """Return columns with the types that the query reads.
 
     The optimizer may leave out fields of nested columns.
@@ -409,7 +329,7 @@ def _as_read(case: _PlannedRequest, columns: Sequence[KeyColumn]) -> list[KeyCol
     return [replace(column, type=types.get(column.name.lower(), column.type)) for column in columns]
 
 
-def _inputs(case: _PlannedRequest, snapshot: Snapshot, reading: Reading) -> PlanInputs:
+def _inputs(case: PlannedRequest, snapshot: Snapshot, reading: Reading) -> PlanInputs:
     names = frozenset(column.name.lower() for column in reading.columns)
     return PlanInputs(
         table=case.resolved.base.full_name,
@@ -434,7 +354,7 @@ def _inputs(case: _PlannedRequest, snapshot: Snapshot, reading: Reading) -> Plan
     )
 
 
-def _unreadable(case: _PlannedRequest, reading: Reading) -> dict[str, str]:
+def _unreadable(case: PlannedRequest, reading: Reading) -> dict[str, str]:
     """Return, by path, why only Spark can read a file.
 
     The path "" stands for all files. Unindexed files are left out if Spark has listed the files of its scan, because
@@ -462,7 +382,7 @@ def _why_not_beside_spark(reading: Reading) -> str:
     return ""
 
 
-def _can_driver_read(case: _PlannedRequest) -> bool:
+def _can_driver_read(case: PlannedRequest) -> bool:
     """Return whether this process can read rows and pass them to Spark.
 
     The format and the types must allow this. Rows of a lake table are never read in this process.
@@ -475,7 +395,7 @@ def _can_driver_read(case: _PlannedRequest) -> bool:
 
 
 def _full_scan(
-    case: _PlannedRequest, why: Unserved, uses: tuple[IndexUse, ...], snapshot: Snapshot | None = None
+    case: PlannedRequest, why: Unserved, uses: tuple[IndexUse, ...], snapshot: Snapshot | None = None
 ) -> Prepared:
     table = case.resolved.base.full_name
     return Prepared(full_scan(table, case.request.predicate, why.reason, uses, why.code), None, snapshot)
@@ -497,63 +417,6 @@ def _after_error(
     code = Reason.STORE if isinstance(error, StoreError) else code
     plan = full_scan(resolved.base.full_name, request.predicate, fallback_reason(error), uses, code)
     return Prepared(plan, None, snapshot)
-
-
-def _choice(request: Request, resolved: ResolvedTable) -> IndexChoice:
-    """Choose the indexes that serve a request."""
-    base, keys = resolved.base, _data_keys(request.keys, resolved.base)
-    indexes = [(index.definition, index.why_not) for index in resolved.indexes]
-    partitioned_by = {column.name.lower() for column in base.partition_columns}
-    if request.measures:
-        choice = choose_for_sums(
-            indexes, resolved.predicate, keys, request.measures, base.columns, partitioned_by=partitioned_by
-        )
-    elif request.count and (cube := choose_cube(indexes, resolved.predicate, keys, partitioned_by)) is not None:
-        choice = cube
-    else:
-        has_condition = request.predicate is not None
-        choice = choose(indexes, resolved.predicate, keys=keys, count=request.count, has_condition=has_condition)
-    return choice.noting(
-        {index.definition.name: index.unusable_key for index in resolved.indexes if index.unusable_key}
-    )
-
-
-def _counting(request: Request, base: Table, choice: IndexChoice, own_settings: Settings) -> Counting:
-    """Return what a request counts, as an argument of the lookup.
-
-    The result has no key sets if the request reads rows.
-    """
-    of_blocks = request.measures and len({definition.name for definition in choice.by_column.values()}) > 1
-    sets = (request.grouping_sets or (request.keys,)) if request.count else ()
-    return Counting(
-        key_sets=[_data_keys(keys, base) or ([ANY_KEY] if request.measures else []) for keys in sets],
-        measures=len(request.measures),
-        extremes=request.extremes,
-        mergeable=frozenset() if of_blocks else request.mergeable,
-        top=request.top,
-        group_summary=request.group_summary,
-        forced=own_settings.strategy is Strategy.INDEX_ONLY,
-    )
-
-
-def _data_keys(keys: Sequence[str], base: Table) -> list[str]:
-    """Return the keys that come from data columns, in lower case.
-
-    Such a key is a data column, or an expression over data columns. Partition columns are left out.
-    """
-    columns = {column.name.lower() for column in base.keyed_columns}
-    return [key.lower() for key in keys if key.lower() in columns]
-
-
-def _needed(request: Request, base: Table) -> tuple[Column, ...]:
-    schema = (*base.columns, *base.partition_columns)
-    computed = {e.name: [column.name for column in e.columns] for e in base.computed}
-    keys = [name for key in request.keys for name in computed.get(key, [key])]
-    aggregated = [name for measure in request.measures for name in measure.columns]
-    names = (*keys, *aggregated) if request.count else request.columns
-    requested = [find(schema, name, f"table {base.full_name}") for name in names]
-    chosen = tuple(column for column in schema if column in requested)
-    return chosen if any(c in base.columns for c in chosen) else (base.columns[0], *chosen)
 
 
 def _any_file(results: LookupResults) -> str:

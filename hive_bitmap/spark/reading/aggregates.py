@@ -31,7 +31,6 @@ from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
 from hive_bitmap.core.index import checksums
 from hive_bitmap.core.index.aggregate_columns import Aggregate
 from hive_bitmap.core.parallel import map_parallel
-from hive_bitmap.core.planning import settings
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.planner import needs_file
 from hive_bitmap.core.planning.strategy import Strategy
@@ -137,7 +136,7 @@ def known_counts(
 
 
 def _limit(reading: Reading) -> int:
-    return settings.read(reading.resolved.settings).answer_bytes
+    return reading.resolved.settings.answer_bytes
 
 
 def _data_keys(reading: Reading, keys: Sequence[str]) -> list[str]:

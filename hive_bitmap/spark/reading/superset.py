@@ -288,7 +288,7 @@ def _restricted(whole: ReadTask) -> ReadTask:
 
 
 def _schema(spark: SparkSession, request: Request, reading: Reading) -> StructType:
-    return schema_of(spark, request.table, reading.resolved.base, reading.resolved.settings)
+    return schema_of(spark, request.table, reading.resolved.base, reading.resolved.conf)
 
 
 def _columns(frame: DataFrame, request: Request) -> DataFrame:

@@ -25,7 +25,6 @@ from hive_bitmap.core.columns import Column
 from hive_bitmap.core.predicates.nodes import SparkLeaf
 from hive_bitmap.spark.catalyst import arrow_batches
 from hive_bitmap.spark.catalyst.arrow_batches import PLACE, batches, satisfying_keys, with_places
-from hive_bitmap.spark.catalyst.scans import Condition
 from hive_bitmap.spark.versions import arrow_schema
 
 VALUES = {
@@ -80,9 +79,8 @@ def test_large_strings_arrive_as_strings() -> None:
     assert read(sent).schema.types == [pa.string(), pa.binary()] and read(sent).to_pydict() == rows.to_pydict()
 
 
-LEAF = SparkLeaf("(k % 2) = 0", "k")
+LEAF = SparkLeaf("(k % 2) = 0", "k", 4)
 INT = Column("k", "int")
-CONDITION = Condition(LEAF, {SparkLeaf("other", "k"): 0, LEAF: 4})
 KEYS = pa.array([1, 2, None, 4, 2**31 - 2], pa.int32())
 
 
@@ -126,8 +124,8 @@ def evaluate(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     monkeypatch.setattr("pyspark.sql.DataFrame", lambda satisfied, spark: satisfied)
     nobody: Any = SimpleNamespace()
 
-    def asked(request: Evaluating, keys: pa.Array = KEYS, column: Column = INT) -> Any:
-        return satisfying_keys(nobody, request, 3, CONDITION, LEAF, column, keys)
+    def asked(request: Evaluating, keys: pa.Array = KEYS, column: Column = INT, leaf: SparkLeaf = LEAF) -> Any:
+        return satisfying_keys(nobody, request, 3, leaf, column, keys)
 
     return asked
 

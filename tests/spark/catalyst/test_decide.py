@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from hive_bitmap.core.selecting.first_rows import FirstRows
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import NotFound, Unsupported
-from hive_bitmap.spark.catalyst.decide import IndexedTable, decide, left_alone
+from hive_bitmap.spark.catalyst.decide import decide, indexed_table, left_alone
 from hive_bitmap.spark.catalyst.decision import (
     Counts,
     Decision,
@@ -34,7 +35,7 @@ from hive_bitmap.spark.catalyst.decision import (
     ReadRows,
 )
 from hive_bitmap.spark.catalyst.question import Question
-from hive_bitmap.spark.catalyst.scans import Condition, ListingSummary, RuntimeFilter, Scan, Sums
+from hive_bitmap.spark.catalyst.scans import ListingSummary, RuntimeFilter, Scan, Sums
 from hive_bitmap.spark.preparing.prepare import Prepared, Reading
 from hive_bitmap.spark.preparing.request import Request
 from hive_bitmap.spark.registry.catalog import Index
@@ -108,7 +109,7 @@ class World:
 
     def decide(self, scan: Scan) -> Decision:
         question = Asked(spark=NOBODY, jvm=NOBODY, scan=scan, world=self)
-        table = IndexedTable.of(scan, TABLE, self.indexes, self.conf)
+        table = indexed_table(scan, TABLE, self.indexes, self.conf)
         return left_alone(scan, table) or decide(question, table)
 
     def prepare(self, request: Request, resolved: Any) -> Prepared:
@@ -125,14 +126,15 @@ class World:
         return Prepared(planned, None if planned.strategy == Strategy.FULL_SCAN else reading, unbounded=unbounded)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Asked(Question):
     """A question that a world answers in place of the JVM."""
 
     world: World
 
-    def about(self, condition: Condition) -> Question:
-        return replace(self, condition=condition, listing=None if self.scan.listed is None else LISTING)
+    @cached_property
+    def listing(self) -> ScanListing | None:
+        return None if self.scan.listed is None else LISTING
 
     def small_side(self, filter: int) -> Sequence[Any] | None:
         return self.world.small_side
@@ -245,7 +247,7 @@ def test_a_condition_that_nothing_satisfies(tree: Sequence[Any]) -> None:
     outcome = World().decide(replace(SCAN, tree=tree))
     assert isinstance(outcome, Empty)
     assert told(outcome) == ("narrowed", "", "no row satisfies the condition")
-    assert outcome.report.figures is not None and outcome.report.figures.blocks_selected == 0
+    assert (outcome.report.blocks_selected, outcome.report.blocks_total) == (0, None)
 
 
 def test_counts_are_asked_for_all_key_sets_together() -> None:

@@ -23,7 +23,6 @@ from hive_bitmap.spark.catalyst.decision import (
     Lasting,
     LeaveAlone,
     ReadChoices,
-    ReadFigures,
     ReadRows,
     Report,
     SparkPart,
@@ -31,14 +30,14 @@ from hive_bitmap.spark.catalyst.decision import (
 from hive_bitmap.spark.catalyst.scans import Sums
 from hive_bitmap.spark.reading.file_set import FileSet
 from tests.core.planning.test_planner import BYTES
-from tests.spark.catalyst.test_reporting import planned
+from tests.spark.catalyst.test_reporting import figures, planned
 
 USES = tuple(
     IndexUse(name=name, columns=("k",), encoding="gap", used=used, reason="")
     for name, used in [("a", True), ("b", False), ("c", True)]
 )
 PLAN = replace(planned(Strategy.BLOCKS, [5, 0], [0, 0]), indexes=USES)
-REPORT = Report(table="db.t", action=NARROWED, strategy=Strategy.BLOCKS, figures=ReadFigures(1, 4, 1, 2))
+REPORT = Report(table="db.t", action=NARROWED, strategy=Strategy.BLOCKS, **figures(1, 4, 1, 2))
 LABEL = "blocks by the bitmap index: 1 of 4 blocks, 1 of 2 files"
 ANY: Any = object()  # what stays in this process
 FETCH = FetchPart(plan=ANY, columns=(), tasks=(), most=0)
@@ -46,7 +45,7 @@ FETCH = FetchPart(plan=ANY, columns=(), tasks=(), most=0)
 
 def said(outcome: Decision, **kept: Any) -> dict[str, Any]:
     """The object without its report, which `test_reporting` looks at."""
-    told: dict[str, Any] = json.loads(json.dumps(outcome.to_json(None, **kept)))
+    told: dict[str, Any] = json.loads(json.dumps(outcome.to_json(**kept)))
     assert told.pop("report").items() >= json.loads(json.dumps(outcome.report.to_json())).items()
     return told
 
@@ -121,23 +120,23 @@ def test_indexed_columns_are_told_unless_they_are_known(columns: tuple[str, ...]
 
 def test_the_id_of_what_is_kept() -> None:
     """The JVM names it when it executes the plan, and `explain` has it with the report."""
-    told = Counts(report=REPORT, request=ANY, prepared=ANY, source="").to_json("d1")
+    told = Counts(report=REPORT, id="d1", request=ANY, prepared=ANY, source="").to_json()
     assert told["id"] == told["report"]["id"] == "d1"
     parts = (FETCH, SparkPart("2"), FramePart(ANY), FETCH)
     rows = ReadRows(report=REPORT, parts=parts, size=1)
-    assert rows.to_json("d2")["parts"] == [
+    assert rows.to_json()["parts"] == [
         {"read by": "python"},
         {"read by": "spark", "choices": "2"},
         {"read by": "tasks"},
         {"read by": "python"},
     ]
-    told = Empty(report=REPORT).to_json(None)
+    told = Empty(report=REPORT).to_json()
     assert "id" not in told and "id" not in told["report"]
 
 
 @pytest.mark.parametrize(("compared", "fields"), [(None, {}), (FileSet(base=ANY), {"compares_files": True})])
 def test_files_to_compare_are_told(compared: FileSet | None, fields: dict[str, Any]) -> None:
-    told = ReadRows(report=REPORT, parts=(), size=1, files=compared).to_json(None)
+    told = ReadRows(report=REPORT, parts=(), size=1, files=compared).to_json()
     assert {name: value for name, value in told.items() if name == "compares_files"} == fields
 
 

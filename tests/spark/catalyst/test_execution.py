@@ -39,7 +39,7 @@ NOBODY: Any = None  # in place of a session
 K, S, P = Column("k", "int"), Column("S", "string"), Column("p", "int")
 BASE = Table(database="db", name="t", kind="MANAGED", columns=(K, S), partition_columns=(P,))
 PLAN = Plan(table="db.t", predicate=None, strategy=Strategy.INDEX_ONLY, reason="")
-RESOLVED = ResolvedTable(base=BASE, indexes=(), settings={}, predicate=TRUE, cores=2)
+RESOLVED = ResolvedTable(base=BASE, indexes=(), conf={}, predicate=TRUE, cores=2)
 REQUEST = Request(table="db.t", predicate=None, columns=(), count=True, grouping_sets=((),))
 
 

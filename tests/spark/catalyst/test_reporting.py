@@ -13,10 +13,9 @@ from hive_bitmap.core.planning.planner import PlanInputs, make_plan
 from hive_bitmap.core.planning.strategy import Reason, Strategy
 from hive_bitmap.spark.catalyst.decision import (
     ANSWERED,
+    FIGURES,
     LEFT_ALONE,
     NARROWED,
-    NOTHING_READ,
-    ReadFigures,
     Report,
     bytes_saved,
     label,
@@ -32,20 +31,25 @@ def planned(strategy: Strategy, *files: list[int], new: int = 0, inputs: PlanInp
     return replace(plan, strategy=strategy)
 
 
+def figures(*numbers: int) -> dict[str, Any]:
+    """The blocks and the files that are read, each with their total."""
+    return dict(zip(FIGURES, numbers, strict=True))
+
+
 @pytest.mark.parametrize(
-    ("plan", "figures"),
+    ("plan", "read"),
     [
-        (planned(Strategy.BLOCKS, [5, 0, 2], [0, 0, 0]), ReadFigures(2, 6, 1, 2)),
-        (planned(Strategy.BLOCKS, [5, 0], [0, 1], new=3), ReadFigures(3, 5, 3, 3)),  # a new file is read
-        (planned(Strategy.BLOCKS, [0], [0]), ReadFigures(0, 2, 0, 2)),
-        (planned(Strategy.BLOCKS), ReadFigures(0, 0, 0, 0)),
-        (planned(Strategy.INDEX_ONLY, [5, 0], [0, 1]), ReadFigures(0, 4, 0, 2)),  # an answer reads no file
-        (planned(Strategy.INDEX_ONLY, [5, 0], [0, 1], new=3), ReadFigures(1, 5, 1, 3)),
-        (Plan(table="t", predicate=None, strategy=Strategy.FULL_SCAN, reason=""), ReadFigures(0, 0, 0, 0)),
+        (planned(Strategy.BLOCKS, [5, 0, 2], [0, 0, 0]), figures(2, 6, 1, 2)),
+        (planned(Strategy.BLOCKS, [5, 0], [0, 1], new=3), figures(3, 5, 3, 3)),  # a new file is read
+        (planned(Strategy.BLOCKS, [0], [0]), figures(0, 2, 0, 2)),
+        (planned(Strategy.BLOCKS), figures(0, 0, 0, 0)),
+        (planned(Strategy.INDEX_ONLY, [5, 0], [0, 1]), figures(0, 4, 0, 2)),  # an answer reads no file
+        (planned(Strategy.INDEX_ONLY, [5, 0], [0, 1], new=3), figures(1, 5, 1, 3)),
+        (Plan(table="t", predicate=None, strategy=Strategy.FULL_SCAN, reason=""), figures(0, 0, 0, 0)),
     ],
 )
-def test_blocks_and_files_that_are_read(plan: Plan, figures: ReadFigures) -> None:
-    assert read_figures(plan) == figures
+def test_blocks_and_files_that_are_read(plan: Plan, read: dict[str, int]) -> None:
+    assert read_figures(plan) == read
 
 
 @pytest.mark.parametrize(
@@ -75,11 +79,18 @@ def test_where_figures_are_not_told_none_is_derived(hidden: str) -> None:
     ("report", "line"),
     [
         (
-            Report(table="t", action=NARROWED, strategy=Strategy.BLOCKS, figures=ReadFigures(2, 6, 1, 2)),
+            Report(table="t", action=NARROWED, strategy=Strategy.BLOCKS, **figures(2, 6, 1, 2)),
             "blocks by the bitmap index: 2 of 6 blocks, 1 of 2 files",
         ),
         (
-            Report(table="t", action=NARROWED, strategy=Strategy.FILES, figures=NOTHING_READ, unindexed="1 file new"),
+            Report(
+                table="t",
+                action=NARROWED,
+                strategy=Strategy.FILES,
+                blocks_selected=0,
+                files_selected=0,
+                unindexed="1 file new",
+            ),
             "files by the bitmap index: 0 of None blocks, 0 of None files; 1 file new",
         ),
         (
@@ -108,7 +119,7 @@ BARE = {"table": "t", "action": LEFT_ALONE, "detail": "", "condition": "", "reas
                 table="t",
                 action=NARROWED,
                 strategy=Strategy.ROWS,
-                figures=ReadFigures(1, 2, 3, 4),
+                **figures(1, 2, 3, 4),
                 costs={Strategy.ROWS: 0.5},
                 plan=planned(Strategy.ROWS, [1]),
             ),

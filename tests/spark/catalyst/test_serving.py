@@ -27,13 +27,11 @@ from hive_bitmap.core.memory_budget import BUDGET
 from hive_bitmap.core.planning.learnt_prices import ENOUGH, Factors, LearntPrices
 from hive_bitmap.core.planning.plan import BLOCKS_SCHEMA, Plan
 from hive_bitmap.core.planning.strategy import Reason, Strategy
-from hive_bitmap.core.predicates.nodes import TRUE
 from hive_bitmap.core.selecting.candidates import LookupResults, WholeFile
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import CorruptIndex, HiveBitmapError, ServerError, StoreError
 from hive_bitmap.spark.catalyst import driver_rows, execution, question, serving
-from hive_bitmap.spark.catalyst.decide import IndexedTable
 from hive_bitmap.spark.catalyst.decision import (
     LEFT_ALONE,
     NARROWED,
@@ -48,11 +46,11 @@ from hive_bitmap.spark.catalyst.decision import (
     SparkPart,
 )
 from hive_bitmap.spark.catalyst.question import Question
-from hive_bitmap.spark.catalyst.scans import Condition, ListingSummary, Scan
+from hive_bitmap.spark.catalyst.scans import ListingSummary, Scan
 from hive_bitmap.spark.catalyst.serving import Serving
 from hive_bitmap.spark.jvm_bridge import PROTOCOL
 from hive_bitmap.spark.preparing.prepare import Prepared
-from hive_bitmap.spark.preparing.request import Request
+from hive_bitmap.spark.preparing.request import Request, ResolvedTable
 from hive_bitmap.spark.reading.file_set import FileSet
 from hive_bitmap.spark.registry.catalog import Index
 
@@ -145,7 +143,7 @@ class World:
     conf: dict[str, str] = field(default_factory=dict)
     indexes: list[Index] = field(default_factory=lambda: [index("by_k", 0), index("by_k_s", 0, 1)])
     decided: Decision | Exception | Callable[[Question], Decision] | None = None
-    tables: list[IndexedTable] = field(default_factory=list)
+    tables: list[ResolvedTable] = field(default_factory=list)
     segments: list[str] = field(default_factory=list)
     serving: Serving = field(default_factory=Serving)
 
@@ -161,7 +159,7 @@ class World:
     def _indexes_on(self, spark: Any, base: Table, seconds: float) -> list[Index]:
         return self.indexes
 
-    def _decide(self, asked: Question, table: IndexedTable) -> Decision:
+    def _decide(self, asked: Question, table: ResolvedTable) -> Decision:
         self.tables.append(table)
         if isinstance(self.decided, Exception):
             raise self.decided
@@ -412,7 +410,7 @@ def test_a_decision_is_shared_if_spark_lists_the_files(
 
 def test_a_decision_ends_with_its_listing(world: World) -> None:
     def decided(asked: Question) -> Decision:
-        listing = asked.about(Condition(TRUE, {})).listing
+        listing = asked.listing
         assert listing is not None
         return replace(counted(1), listing=ref(listing))
 
@@ -550,10 +548,9 @@ def test_what_is_asked_of_the_jvm_while_a_scan_is_decided_on(world: World) -> No
     def decided(asked: Question) -> Decision:
         found.append((asked.scan.listed, asked.small_side(0), asked.small_side(1)))
         of_digest = replace(asked.scan, listed=ListingSummary(1, 1, world.serving._process))
-        asked = replace(asked, scan=of_digest).about(Condition(TRUE, {}))
-        found.append(asked.listing)
-        of_file = replace(asked, listing=ScanListing((((), (FileStatus("/unknown", 1, 1, ""),)),)))
-        assert of_file.deleted({"/unknown": "id"}) == {}
+        found.append(replace(asked, scan=of_digest).listing)
+        asked.listing = ScanListing((((), (FileStatus("/unknown", 1, 1, ""),)),))
+        assert asked.deleted({"/unknown": "id"}) == {}
         return LeaveAlone(report=report())
 
     world.decided = decided
@@ -631,7 +628,7 @@ def test_counts_that_spark_has_to_find_itself(world: World) -> None:
     gone = JvmQuestion({"decision": "an id of a process that has ended"})
     assert world.serving.execute(NOBODY, gone) is None
     for number, told in ((2, "[]"), (3, None), (3, None)):
-        world.serving.decisions.put("id", counted(number))
+        world.serving.decisions.put("id", replace(counted(number), id="id"))
         asked = JvmQuestion({"decision": "id"})
         assert world.serving.execute(NOBODY, asked) == told and asked.added == []
     assert world.serving.decisions.get("id") is None  # the same question is planned again

@@ -20,10 +20,11 @@ from hive_bitmap.spark.preparing import index_lookup
 from hive_bitmap.spark.preparing.index_lookup import (
     DRIVER_INDEX_BYTES,
     DRIVER_STATISTICS_BYTES,
-    Counting,
-    Evaluation,
+    count_seconds,
+    evaluated,
     is_small,
 )
+from hive_bitmap.spark.preparing.request import NoEngine
 from tests.core.selecting.lookups import lookup_of
 from tests.core.selecting.test_select import unit_of
 
@@ -78,18 +79,20 @@ def test_what_the_statistics_do_not_exclude_counts(tmp_path: Any, monkeypatch: p
     assert is_small([lookup(unit, TRUE)])
 
 
-def evaluated(unit: LookupUnit, counting: Counting, *costs: CountCost) -> tuple[Evaluation, list[Any]]:
+def asked_seconds(
+    unit: LookupUnit, key_sets: Sequence[Sequence[str]], *costs: CountCost, is_forced: bool = False
+) -> tuple[float, float]:
+    """The seconds of the index and of Spark, where counts by these key sets have these costs."""
     given = iter(costs)
     asked = []
 
-    def cost(lookups: Sequence[Lookup], keys: Sequence[str]) -> CountCost:
+    def cost(keys: Sequence[str]) -> CountCost:
         asked.append(tuple(keys))
         return next(given)
 
-    evaluation = Evaluation(NOBODY, {}, counting, cost)
-    found = evaluation([lookup(unit)])
-    assert asked == [tuple(keys) for keys in counting.key_sets]
-    return evaluation, found
+    seconds = count_seconds([lookup(unit)], key_sets, cost, is_forced=is_forced)
+    assert asked == [tuple(keys) for keys in key_sets]
+    return seconds
 
 
 CHEAP = CountCost(seconds=0.5, by_spark=COUNT_PRICES.spark_start + 2.0)
@@ -102,33 +105,45 @@ def unit(tmp_path: Any) -> LookupUnit:
 
 
 @pytest.mark.parametrize(
-    ("counting", "costs", "seconds", "by_spark"),
+    ("key_sets", "is_forced", "costs", "seconds", "by_spark"),
     [
-        (Counting(key_sets=()), [], 0.0, 0.0),  # no count: nothing is compared
-        (Counting(key_sets=((),)), [CHEAP], 0.5, 2.0),
-        (Counting(key_sets=(("k",), ("s",))), [CHEAP, CHEAP], 1.0, 4.0),
-        (Counting(key_sets=(("k",),), forced=True), [DEAR], 0.5, 2.0),
+        ((), False, [], 0.0, 0.0),  # no count: nothing is compared
+        (((),), False, [CHEAP], 0.5, 2.0),
+        ((("k",), ("s",)), False, [CHEAP, CHEAP], 1.0, 4.0),
+        ((("k",),), True, [DEAR], 0.5, 2.0),
     ],
 )
-def test_what_is_looked_up_and_what_it_takes(
-    unit: LookupUnit, counting: Counting, costs: list[CountCost], seconds: float, by_spark: float
+def test_what_a_count_takes(
+    unit: LookupUnit,
+    key_sets: Sequence[Sequence[str]],
+    is_forced: bool,
+    costs: list[CountCost],
+    seconds: float,
+    by_spark: float,
 ) -> None:
     shard_lookup.clear_caches()
-    evaluation, [found] = evaluated(unit, counting, *costs)
+    found = asked_seconds(unit, key_sets, *costs, is_forced=is_forced)
+    assert found == pytest.approx((COUNT_PRICES.answer_start + seconds, COUNT_PRICES.spark_start + by_spark))
+
+
+def test_nothing_is_compared_where_nothing_is_looked_up() -> None:
+    found = count_seconds([], [["k"]], lambda keys: pytest.fail("compared"), is_forced=False)
+    assert found == (COUNT_PRICES.answer_start, COUNT_PRICES.spark_start)
+
+
+def test_lookups_are_done_in_this_process(unit: LookupUnit) -> None:
+    [found] = evaluated(NOBODY, NoEngine(), {}, [lookup(unit)])
     assert found.counts.tolist() == [2, 1] and found.exact.all()
-    assert evaluation.seconds == pytest.approx(COUNT_PRICES.answer_start + seconds)
-    assert evaluation.by_spark == pytest.approx(COUNT_PRICES.spark_start + by_spark)
 
 
 def test_what_is_in_memory_is_expected_to_take_less(unit: LookupUnit) -> None:
     part = unit.parts["k"]
     for path, size in part.shards:
         assert list(shard_lookup.all_entries(path, size, [part.key], lambda _: True))
-    evaluation, _ = evaluated(unit, Counting(key_sets=(("k",),)), CHEAP)
-    expected = COUNT_PRICES.answer_start + 0.5 * COUNT_PRICES.in_memory
-    assert evaluation.seconds == pytest.approx(expected)
+    seconds, _ = asked_seconds(unit, (("k",),), CHEAP)
+    assert seconds == pytest.approx(COUNT_PRICES.answer_start + 0.5 * COUNT_PRICES.in_memory)
 
 
 def test_one_key_set_that_spark_counts_sooner_is_enough(unit: LookupUnit) -> None:
     with pytest.raises(Unsupported, match=r"^Spark reads the column in less time$"):
-        evaluated(unit, Counting(key_sets=(("k",), ("s",))), CHEAP, DEAR)
+        asked_seconds(unit, (("k",), ("s",)), CHEAP, DEAR)

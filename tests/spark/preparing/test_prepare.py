@@ -62,7 +62,7 @@ class Shop:
         given = {
             "base": self.workshop.base,
             "indexes": (self.index(),),
-            "settings": {"spark.master": "local[2]", **(settings or {})},
+            "conf": {"spark.master": "local[2]", **(settings or {})},
             "predicate": predicate,
             "cores": 2,
             "partitions": (((), self.partition.files),),

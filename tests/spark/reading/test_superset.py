@@ -25,7 +25,7 @@ from tests.core.planning.test_planner import looked_up
 
 K, S, P = Column("k", "int"), Column("s", "string"), Column("p", "int")
 BASE = Table(database="db", name="t", kind="MANAGED", columns=(K, S), partition_columns=(P,))
-RESOLVED = ResolvedTable(base=BASE, indexes=(), settings={}, predicate=TRUE, cores=2)
+RESOLVED = ResolvedTable(base=BASE, indexes=(), conf={}, predicate=TRUE, cores=2)
 
 
 def reading(results: LookupResults, columns: tuple[Column, ...] = (S,), constants: Any = None) -> Reading:
