@@ -95,17 +95,15 @@ class Read(Damaged):
         """Rows are selected for a condition, and keys are counted, as the rows of the files say."""
         case, keys = self.rng.choice(CASES), self.rng.choice(KEYS)
         self.forget()
-        self._require_rows(case, self._prepared(case, keys, count=False)[1])
+        self._require_rows(case, self._prepared(case, keys, count=False))
         self.forget()
-        request, prepared = self._prepared(case, keys, count=True)
-        self._require_counts(case, keys, request, prepared)
+        self._require_counts(case, keys, self._prepared(case, keys, count=True))
         self.forget()
-        request, prepared = self._prepared(case, keys, count=True, measures=(ID,))
-        self._require_counts(case, keys, request, prepared)
+        self._require_counts(case, keys, self._prepared(case, keys, count=True, measures=(ID,)))
 
     def _prepared(
         self, case: Case, keys: tuple[str, ...], *, count: bool, measures: tuple[Measure, ...] = ()
-    ) -> tuple[Request, Prepared]:
+    ) -> Prepared:
         session_settings.use_stores(self.spark)
         base, indexes = catalog.table_and_indexes(self.spark, "t")
         resolved = ResolvedTable(base=base, indexes=tuple(indexes), conf={}, predicate=case.node, cores=2)
@@ -120,13 +118,13 @@ class Read(Damaged):
                 grouping_sets=(keys,),
                 measures=measures,
             )
-        return request, prepare(self.spark, request, resolved)
+        return prepare(self.spark, request, resolved)
 
     def _require_rows(self, case: Case, prepared: Prepared) -> None:
-        self.compared["plans" if prepared.reading else "plans without index"] += 1
-        if prepared.reading is None:
+        self.compared["plans" if prepared.results else "plans without index"] += 1
+        if prepared.results is None:
             return
-        results = prepared.reading.results
+        results = prepared.results
         not_looked_up = dict(self.rows)
         for file in results.whole_files:
             del not_looked_up[file.status.path]
@@ -141,9 +139,9 @@ class Read(Damaged):
         missed = [row for rows in not_looked_up.values() for row in rows if case.holds(row)]
         assert not missed, f"files with {len(missed)} matching rows are not read"
 
-    def _require_counts(self, case: Case, keys: tuple[str, ...], request: Request, prepared: Prepared) -> None:
-        found = known_counts(self.spark, request, prepared)
-        what = "sums" if request.measures else "counts"
+    def _require_counts(self, case: Case, keys: tuple[str, ...], prepared: Prepared) -> None:
+        found = known_counts(self.spark, prepared)
+        what = "sums" if prepared.request.measures else "counts"
         self.compared[f"{what} without index" if found is None else f"{what} by {len(keys)} keys"] += 1
         if found is None:
             return
@@ -155,7 +153,7 @@ class Read(Damaged):
         columns = [table[key].to_pylist() for key in (*keys, COUNT)]
         counted = {row[:-1]: row[-1] for row in zip(*columns, strict=True) if row[-1]}
         assert counted == wanted, f"{keys} where {case.node}: {counted} and not {dict(wanted)}"
-        if not request.measures:
+        if not prepared.request.measures:
             return
         ids: dict[tuple[object, ...], list[int]] = {}
         for row in rows:

@@ -165,16 +165,16 @@ def _answered(
         code = Reason.TOO_LARGE if plan.code == Reason.TOO_LARGE else None
         return _unanswered(table, plan.reason, code), prepared.snapshot
     is_conditional = sums is not None and sums.is_conditional
-    if is_conditional and prepared.reading is not None and prepared.reading.results.whole_files:
+    if is_conditional and prepared.results is not None and prepared.results.whole_files:
         why = "an expression under FILTER or CASE may fail in files that are not indexed, or have deleted rows"
         return _unanswered(table, why), prepared.snapshot
     others_by_spark = sums is not None and listing is not None and not is_conditional
-    if not is_countable_together(prepared, request.grouping_sets, others_by_spark=others_by_spark):
+    if not is_countable_together(prepared, others_by_spark=others_by_spark):
         return _unanswered(table, "its keys cannot be counted together"), prepared.snapshot
     if listing is not None and not BUDGET.fits(listing.nbytes):
         why = "its listing is larger than a half of hive_bitmap.stores.memory"
         return _unanswered(table, why), prepared.snapshot
-    return _counts(question, table, request, prepared, sums), prepared.snapshot
+    return _counts(question, table, prepared, sums), prepared.snapshot
 
 
 def _count_requests(scan: Scan, table: ResolvedTable) -> Iterator[tuple[Request, Sums | None]]:
@@ -228,14 +228,11 @@ def _count_request(scan: Scan, table: ResolvedTable) -> Request:
     return rows.counted(keys)
 
 
-def _counts(
-    question: Question, table: ResolvedTable, request: Request, prepared: Prepared, sums: Sums | None
-) -> Counts:
+def _counts(question: Question, table: ResolvedTable, prepared: Prepared, sums: Sums | None) -> Counts:
     used = [use.name for use in prepared.plan.indexes if use.used] or ["its indexes"]
     listing, snapshot = question.listing, prepared.snapshot
     return Counts(
         report=_report(question.scan, table, ANSWERED, prepared.plan),
-        request=request,
         prepared=prepared.without_scan(),
         source=f"{table.base.full_name} by {', '.join(used)}",
         listing=None if listing is None else ref(listing),
@@ -261,10 +258,10 @@ def _narrowed(question: Question, table: ResolvedTable, snapshot: Snapshot | Non
         first=scan.first,
     )
     prepared = question.prepare(request, table, snapshot)
-    if prepared.unbounded is not None and _fetch(request, table, prepared, _pieces(prepared)) is None:
+    if prepared.unbounded is not None and _fetch(prepared, _pieces(prepared)) is None:
         prepared = prepared.unbounded  # tasks read all blocks
     plan = prepared.plan
-    if prepared.reading is None or not plan.strategy.reads_selected:
+    if prepared.results is None or not plan.strategy.reads_selected:
         code = plan.code or (Reason.NOT_FRESH if _is_nothing_fresh(plan) else Reason.NOT_SELECTIVE)
         code, reason = _why_left_alone(scan, unanswered, code, plan.reason)
         report = _report(scan, table, LEFT_ALONE, replace(plan, reason=reason), code)
@@ -272,9 +269,9 @@ def _narrowed(question: Question, table: ResolvedTable, snapshot: Snapshot | Non
     if listing is None or not table.narrows or not plan.strategy.is_by_reader:
         if table.base.lake is not None:
             return LeaveAlone(report=_report(scan, table, LEFT_ALONE, plan, Reason.UNSUPPORTED))
-        return _read_rows(question, table, request, prepared)
+        return _read_rows(question, table, prepared)
     whole_files = plan.strategy is Strategy.FILES
-    chosen = file_choices(prepared.reading.results, listing.numbers, whole_files=whole_files)
+    chosen = file_choices(prepared.results, listing.numbers, whole_files=whole_files)
     return ReadChoices(report=_report(scan, table, NARROWED, plan), choices=chosen)
 
 
@@ -317,12 +314,12 @@ def _why_left_alone(scan: Scan, unanswered: Unserved, code: Reason, reason: str)
     return unanswered.code or code, "; ".join(dict.fromkeys(both.split("; ")))  # each reason once
 
 
-def _read_rows(question: Question, table: ResolvedTable, request: Request, prepared: Prepared) -> Decision:
+def _read_rows(question: Question, table: ResolvedTable, prepared: Prepared) -> Decision:
     scan, plan = question.scan, prepared.plan
     share = (plan.rows_selected or 0) / max(plan.rows_total or 0, 1)
     size = int((plan.bytes_total or 0) * share) or plan.bytes_selected or 0
     try:
-        parts = _parts(question, table, request, prepared)
+        parts = _parts(question, prepared)
     except Unsupported as e:
         report = _report(scan, table, LEFT_ALONE, replace(plan, reason=str(e)), Reason.UNSUPPORTED)
         return LeaveAlone(report=report)
@@ -342,53 +339,49 @@ def _files_to_compare(
     """
     if question.listing is None and prepared.snapshot is not None:
         return FileSet.listed(prepared.snapshot)
-    if prepared.reading is None or not any(isinstance(part, FramePart) for part in parts):
+    if prepared.results is None or not any(isinstance(part, FramePart) for part in parts):
         return None
-    return FileSet.of_tasks(prepared.reading)
+    return FileSet.of_tasks(prepared)
 
 
-def _parts(
-    question: Question, table: ResolvedTable, request: Request, prepared: Prepared
-) -> list[FramePart | FetchPart | SparkPart] | None:
+def _parts(question: Question, prepared: Prepared) -> list[FramePart | FetchPart | SparkPart] | None:
     """Return the parts of the scan, in the order of Spark's own scan.
 
     The class of a part says who reads its rows. Return None if Spark reads all rows.
     """
-    reading, listing = prepared.reading, question.listing
-    if reading is None or reading.pieces is None or prepared.plan.strategy is not Strategy.ROWS:
-        frame = question.rows(request, prepared, None)
+    results, listing = prepared.results, question.listing
+    if results is None or prepared.pieces is None or prepared.plan.strategy is not Strategy.ROWS:
+        frame = question.rows(prepared, None)
         return None if frame is None else [FramePart(frame)]
     parts: list[FramePart | FetchPart | SparkPart] = []
-    for run in runs(reading.pieces):
+    for run in runs(prepared.pieces):
         if pieces := [piece for piece in run if isinstance(piece, Piece)]:
-            parts.append(_part(question, table, request, prepared, pieces))
+            parts.append(_part(question, prepared, pieces))
         elif listing is not None:
-            parts.append(SparkPart(split_choices(reading.results, listing.numbers, run)))
+            parts.append(SparkPart(split_choices(results, listing.numbers, run)))
     return parts
 
 
-def _part(
-    question: Question, table: ResolvedTable, request: Request, prepared: Prepared, pieces: Sequence[Piece]
-) -> FramePart | FetchPart:
-    fetch, reading, listing = _fetch(request, table, prepared, pieces), prepared.reading, question.listing
+def _part(question: Question, prepared: Prepared, pieces: Sequence[Piece]) -> FramePart | FetchPart:
+    fetch, results, listing = _fetch(prepared, pieces), prepared.results, question.listing
     if fetch is not None:
-        if reading is None or listing is None or not reading.results.whole_files:
+        if results is None or listing is None or not results.whole_files:
             return fetch
-        return replace(fetch, choices=indexed_choices(reading.results, listing.numbers))
-    frame = question.rows(request, prepared, pieces)
+        return replace(fetch, choices=indexed_choices(results, listing.numbers))
+    frame = question.rows(prepared, pieces)
     if frame is None:
         raise Unsupported("no task can read its rows")
     return FramePart(frame)
 
 
-def _fetch(request: Request, table: ResolvedTable, prepared: Prepared, pieces: Sequence[Piece]) -> FetchPart | None:
+def _fetch(prepared: Prepared, pieces: Sequence[Piece]) -> FetchPart | None:
     """Return how this process reads these pieces.
 
     Return None if tasks or Spark have to read the pieces.
     """
     from hive_bitmap.spark.catalyst.driver_rows import fetch_of  # loads the readers of base files
 
-    return fetch_of(prepared, pieces, request.columns, table.settings.driver_read_bytes)
+    return fetch_of(prepared, pieces)
 
 
 def _report(scan: Scan, table: ResolvedTable, action: str, plan: Plan, reason: Reason | None = None) -> Report:
@@ -426,8 +419,7 @@ def _pieces(prepared: Prepared) -> list[Piece]:
 
     Pieces of files that are read whole are left out.
     """
-    pieces = () if prepared.reading is None else prepared.reading.pieces or ()
-    return [piece for piece in pieces if isinstance(piece, Piece)]
+    return [piece for piece in prepared.pieces or () if isinstance(piece, Piece)]
 
 
 def _is_nothing_fresh(plan: Plan) -> bool:

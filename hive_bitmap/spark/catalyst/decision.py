@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from hive_bitmap.core.index.fingerprint import Fingerprint
     from hive_bitmap.core.listings.scan_listing import ScanListing
     from hive_bitmap.spark.preparing.prepare import Prepared
-    from hive_bitmap.spark.preparing.request import Request
     from hive_bitmap.spark.reading.file_set import FileSet
     from hive_bitmap.spark.reading.read_task import ReadTask
 
@@ -335,14 +334,13 @@ class ReadRows(Decision):
 class Counts(Decision):
     """The index answers the aggregation over the scan, when the plan is executed.
 
-    `request` is the count to answer, and `prepared` has the lookups to count from. `source` names the table and the
-    indexes used. `listing` is set if Spark has listed the files, `files` if planning has listed them itself; never
+    `prepared` has the request to answer, and the lookups to count from. `source` names the table and the indexes used.
+    `listing` is set if Spark has listed the files, `files` if planning has listed them itself; never
     both. `listing` is a weak reference to an entry of the cache of listings, which many decisions share. If the entry
     was evicted, Spark aggregates the table. `sums` is set if partial aggregates are added up, too.
     """
 
     kind = "counts"
-    request: Request
     prepared: Prepared
     source: str
     listing: ReferenceType[ScanListing] | None = None

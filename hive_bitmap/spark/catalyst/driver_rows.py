@@ -45,24 +45,23 @@ _Key = tuple[str, str | None, int | None, int | None, str, tuple[str, ...]]
 _too_large: Cache[_Key, bool] = Cache("rows that were too large", lambda value: 0)
 
 
-def fetch_of(prepared: Prepared, pieces: Sequence[Piece], columns: Sequence[str], most: int) -> FetchPart | None:
+def fetch_of(prepared: Prepared, pieces: Sequence[Piece]) -> FetchPart | None:
     """Return how this process reads the selected rows.
 
-    `pieces` are the blocks to read, by split, and `columns` the columns. A task may take at most `most` bytes. Return
-    None if tasks of Spark have to read the rows.
+    `pieces` are the blocks to read, by split. Return None if tasks of Spark have to read the rows.
     """
-    reading, plan = prepared.reading, prepared.plan
-    if reading is None or plan.strategy is not Strategy.ROWS or not plan.in_driver:
+    plan, columns, results = prepared.plan, prepared.request.columns, prepared.results
+    if results is None or plan.strategy is not Strategy.ROWS or not plan.in_driver:
         return None
     if _too_large.get(_key(plan, columns)):
         return None
     compared: tuple[Fingerprint, ...] = ()
     if prepared.unbounded is not None:
-        compared = tuple(file for lookup in reading.results.lookups for file in lookup.fingerprints)
-        pieces = needed_pieces(reading.results, pieces)
-    tasks = tuple(shared_tasks(reading, pieces, min(reading.resolved.cores, DRIVER_THREADS)))
-    plan = replace(plan, candidates=None)
-    return FetchPart(plan=plan, columns=tuple(columns), tasks=tasks, most=most, compared=compared)
+        compared = tuple(file for lookup in results.lookups for file in lookup.fingerprints)
+        pieces = needed_pieces(results, pieces)
+    tasks = tuple(shared_tasks(prepared, pieces, min(prepared.resolved.cores, DRIVER_THREADS)))
+    most = prepared.resolved.settings.driver_read_bytes
+    return FetchPart(plan=replace(plan, candidates=None), columns=columns, tasks=tasks, most=most, compared=compared)
 
 
 def rows(spark: SparkSession, fetch: FetchPart) -> pa.Table | None:

@@ -5,7 +5,6 @@ The lookups that planned a count also count the keys. Spark counts a file that h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,12 +35,13 @@ def number_of_rows(spark: SparkSession, decision: Counts) -> int | None:
     has listed files outside the local file system, because Spark's listing may lack the tags of these files. `counts`
     then requests the current status of the files, during the execution.
     """
-    if decision.prepared.reading is None or decision.request.grouping_sets != ((),) or decision.sums is not None:
+    prepared = decision.prepared
+    if prepared.results is None or prepared.request.grouping_sets != ((),) or decision.sums is not None:
         return None
-    paths = (path for lookup in decision.prepared.reading.results.lookups for path in lookup.unit.paths)
+    paths = (path for lookup in prepared.results.lookups for path in lookup.unit.paths)
     if decision.listing is not None and not all(map(stores.is_local, paths)):
         return None
-    found = known_counts(spark, decision.request, decision.prepared)
+    found = known_counts(spark, prepared)
     if found is None:
         return None
     (table, *_), unknown = found
@@ -62,7 +62,7 @@ def counts(spark: SparkSession, decision: Counts) -> tuple[tuple[pa.Table, ...],
         return None
     try:
         changed = frozenset[Place]() if planned is None else _changed(planned, decision.prepared)
-        found = None if changed is None else known_counts(spark, decision.request, decision.prepared, changed)
+        found = None if changed is None else known_counts(spark, decision.prepared, changed)
     except StoreError as e:
         fallback_reason(e)
         return None
@@ -82,7 +82,7 @@ def _changed(planned: ScanListing, prepared: Prepared) -> frozenset[Place] | Non
     file is gone.
     """
     current = as_now(planned)
-    if current is None or prepared.reading is None:
+    if current is None or prepared.results is None:
         return None
     if current is planned:  # files of a log, which never change
         return frozenset()
@@ -90,7 +90,7 @@ def _changed(planned: ScanListing, prepared: Prepared) -> frozenset[Place] | Non
     numbers = [number for number, (before, now) in enumerate(states) if _state(before) != _state(now)]
     places = list(planned.numbers) if numbers else []
     changed = {places[number] for number in numbers}
-    status, results = {file.path: file for file in current.files}, prepared.reading.results
+    status, results = {file.path: file for file in current.files}, prepared.results
     for lookup in results.lookups:
         same = lookup.matches([status[path] for path in lookup.unit.paths])
         for file in np.flatnonzero(~same).tolist():
@@ -102,22 +102,20 @@ def _state(file: FileStatus) -> tuple[int, int]:
     return file.size, file.mtime_ms
 
 
-def is_countable_together(
-    prepared: Prepared, key_sets: Sequence[Sequence[str]], *, others_by_spark: bool = False
-) -> bool:
-    """Return whether the index can count the keys of every key set.
+def is_countable_together(prepared: Prepared, *, others_by_spark: bool = False) -> bool:
+    """Return whether the index can count the keys of every key set of the request.
 
     All key sets must be counted over the same rows. So lookups must be exact in each file where they select rows,
     unless Spark aggregates the other files (`others_by_spark`). Values of partition columns must have a known type. If
     there are several key sets, no file may be read whole.
     """
-    if prepared.reading is None or (len(key_sets) > 1 and prepared.reading.results.whole_files):
+    results, key_sets = prepared.results, prepared.request.grouping_sets
+    if results is None or (len(key_sets) > 1 and results.whole_files):
         return False
-    results = prepared.reading.results
     exact = all((candidates.exact | ~needs_file(candidates, lookup)).all() for lookup, candidates in results.pairs())
     if not exact and not others_by_spark:
         return False
-    base, constant_columns = prepared.reading.resolved.base, prepared.reading.constants.column_names
+    base, constant_columns = prepared.resolved.base, prepared.constants.column_names
     untyped = {column.name.lower() for column in base.partition_columns if column.name not in constant_columns}
     if any(key.lower() in untyped for keys in key_sets for key in keys):
         return False

@@ -133,7 +133,7 @@ class Question:
         """
         return prepare(self.spark, request, resolved, earlier)
 
-    def rows(self, request: Request, prepared: Prepared, pieces: Sequence[Piece] | None) -> DataFrame | None:
+    def rows(self, prepared: Prepared, pieces: Sequence[Piece] | None) -> DataFrame | None:
         """Return a DataFrame that reads the selected rows of a plan.
 
         With `pieces`, our tasks read the rows of these pieces. If `pieces` is None, Spark reads the splits of a SerDe
@@ -143,5 +143,5 @@ class Question:
         from hive_bitmap.spark.reading.superset import piece_rows, split_rows  # loads the readers of base files
 
         if pieces is None:
-            return split_rows(self.spark, request, prepared)
-        return piece_rows(self.spark, request, prepared, pieces)
+            return split_rows(self.spark, prepared)
+        return piece_rows(self.spark, prepared, pieces)

@@ -5,9 +5,8 @@ The steps are: choose the indexes, take a snapshot of the table, look up, and ma
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -50,53 +49,47 @@ MOST_PARTS = 16  # most parts of a scan; our tasks and Spark read them alternate
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
-    """What tasks need to read rows, besides the plan.
-
-    `columns` are the data columns to read. `constants` has the partition columns, with a row for each partition of the
-    results. `format` is a key of FORMATS. `aggregates` are added up for a query that needs sums.
-    """
-
-    resolved: ResolvedTable
-    format: str
-    columns: tuple[KeyColumn, ...]
-    constants: pa.Table
-    results: LookupResults
-    aggregates: tuple[Aggregate, ...] = ()
-
-    @cached_property
-    def pieces(self) -> list[Piece | WholePiece] | None:
-        """The looked-up blocks and the whole files, in the order of Spark's scan.
-
-        The result is None if this order is unknown.
-        """
-        most = self.resolved.split_bytes
-        return None if most is None else pieces_in_order(self.results, self.format, most)
-
-
-@dataclass(frozen=True)
 class Prepared:
-    """A plan, and the input of the tasks that execute it.
+    """The plan of a request, and the input of what carries the plan out.
 
-    If `reading` is None, Spark reads everything. `snapshot` is None if the plan was chosen without a snapshot, and in a
-    copy (`without_scan`). If blocks with matching rows are left out, because the query does not need them, `unbounded`
-    is the plan that reads all blocks with matching rows; otherwise it is None.
+    If `results` is None, nothing was looked up, and Spark reads everything. Otherwise, `format` is a key of FORMATS,
+    and `columns` are the data columns to read. `constants` has the partition columns, with a row for each partition of
+    the results. `aggregates` are added up for a query that needs sums. `pieces` are the looked-up blocks and the whole
+    files, in the order of Spark's scan; None if this order is unknown, or if no rows are read.
+
+    `snapshot` is None if the plan was chosen without a snapshot, and in a copy (`without_scan`). If blocks with
+    matching rows are left out, because the query does not need them, `unbounded` is the plan that reads all blocks with
+    matching rows; otherwise it is None.
     """
 
     plan: Plan
-    reading: Reading | None = None
+    request: Request
+    resolved: ResolvedTable
+    format: str = ""
+    columns: tuple[KeyColumn, ...] = ()
+    constants: pa.Table = field(default_factory=lambda: pa.table({}))
+    aggregates: tuple[Aggregate, ...] = ()
+    results: LookupResults | None = None
+    pieces: Sequence[Piece | WholePiece] | None = None
     snapshot: Snapshot | None = None
     unbounded: Prepared | None = None
+
+    @property
+    def looked_up(self) -> LookupResults:
+        """The results of the lookup.
+
+        Raises ValueError if nothing was looked up.
+        """
+        if self.results is None:
+            raise ValueError("nothing was looked up")
+        return self.results
 
     def without_scan(self) -> Prepared:
         """Return a copy to be kept after planning.
 
         The copy has no references to the scan and its listing.
         """
-        if self.reading is None:
-            return replace(self, snapshot=None)
-        resolved = self.reading.resolved.without_scan()
-        return replace(self, reading=replace(self.reading, resolved=resolved), snapshot=None)
+        return replace(self, resolved=self.resolved.without_scan(), snapshot=None)
 
 
 def prepare(
@@ -199,27 +192,36 @@ def _by_cost(spark: SparkSession, case: PlannedRequest, snapshot: Snapshot) -> P
         and not is_summarized(results.lookups, keys, summarized)
     ]
     keys = estimated_keys(results, counted, case.settings.answer_bytes)
-    reading = _reading(case, snapshot, results)
+    columns, constants, pieces = _columns(case, snapshot), _constants(case, snapshot), _pieces(case, results)
     inputs = replace(
-        _inputs(case, snapshot, reading),
+        _inputs(case, snapshot, columns, _unreadable(case, columns, constants, results, pieces)),
         answer_seconds=seconds + keys * COUNT_PRICES.key,
         spark_count_seconds=spark_seconds + keys * COUNT_PRICES.spark_key,
     )
-    unbounded = Prepared(make_plan(inputs, case.choice.uses, results), reading, snapshot)
-    return _first_rows(case, snapshot, inputs, unbounded, results) or unbounded
+    unbounded = Prepared(
+        plan=make_plan(inputs, case.choice.uses, results),
+        request=case.request,
+        resolved=case.resolved,
+        format=case.format,
+        columns=columns,
+        constants=constants,
+        aggregates=case.choice.aggregates,
+        results=results,
+        pieces=pieces,
+        snapshot=snapshot,
+    )
+    return _first_rows(case, snapshot, inputs, unbounded) or unbounded
 
 
-def _first_rows(
-    case: PlannedRequest, snapshot: Snapshot, inputs: PlanInputs, unbounded: Prepared, results: LookupResults
-) -> Prepared | None:
+def _first_rows(case: PlannedRequest, snapshot: Snapshot, inputs: PlanInputs, unbounded: Prepared) -> Prepared | None:
     """Plan to read only the blocks that a sorted query needs.
 
-    `unbounded` is the plan for all matching blocks, and `results` are its lookup results. Return None if every block
-    may have needed rows, if a strategy other than `rows` was chosen, or if this process cannot read the rows itself. If
-    no strategy was chosen, also return None if the new plan is not the cheapest. Tasks cannot read the rows, because
-    all files have to be compared after the read.
+    `unbounded` is the plan for all matching blocks. Return None if every block may have needed rows, if a strategy
+    other than `rows` was chosen, or if this process cannot read the rows itself. If no strategy was chosen, also return
+    None if the new plan is not the cheapest. Tasks cannot read the rows, because all files have to be compared after
+    the read.
     """
-    plan, bounded = unbounded.plan, _bounded(case, snapshot, results)
+    plan, bounded = unbounded.plan, _bounded(case, snapshot, unbounded.looked_up)
     if bounded is None or case.settings.strategy not in (None, Strategy.ROWS):
         return None
     bounded_plan = make_plan(inputs, case.choice.uses, bounded)
@@ -245,7 +247,7 @@ def _first_rows(
         in_driver=True,
         costs={**bounded_plan.costs, Strategy.ROWS: price},
     )
-    return Prepared(chosen, _reading(case, snapshot, bounded), snapshot, unbounded)
+    return replace(unbounded, plan=chosen, results=bounded, pieces=_pieces(case, bounded), unbounded=unbounded)
 
 
 def _bounded(
@@ -282,8 +284,9 @@ def _all_is_read(spark: SparkSession, case: PlannedRequest, snapshot: Snapshot) 
     if sample is None:
         return None
     results, _, _ = look_up_snapshot(spark, sample, case, ())
-    reading = _reading(case, sample, results)
-    inputs = replace(_inputs(case, sample, reading), scale=size / max(sample.files.bytes, 1))
+    columns, constants, pieces = _columns(case, sample), _constants(case, sample), _pieces(case, results)
+    unreadable = _unreadable(case, columns, constants, results, pieces)
+    inputs = replace(_inputs(case, sample, columns, unreadable), scale=size / max(sample.files.bytes, 1))
     plan = make_plan(inputs, case.choice.uses, results)
     if _bounded(case, sample, results, 1 / inputs.scale) is not None:  # few of the matching blocks may be needed
         return None
@@ -300,49 +303,56 @@ def _all_is_read(spark: SparkSession, case: PlannedRequest, snapshot: Snapshot) 
 
 def _require_readable(spark: SparkSession, case: PlannedRequest, prepared: Prepared) -> None:
     """Raise StoreError if our tasks must open base files but cannot."""
-    strategy, reading = prepared.plan.strategy, prepared.reading
+    strategy, results = prepared.plan.strategy, prepared.results
     by_spark = not strategy.reads_selected or (case.resolved.narrows and strategy.is_by_reader)
-    path = "" if by_spark or reading is None else _any_file(reading.results)
+    path = "" if by_spark or results is None else _any_file(results)
     if path:
         require_readable(spark, case.resolved.conf, path)
 
 
-def _reading(case: PlannedRequest, snapshot: Snapshot, results: LookupResults) -> Reading:
-    columns = case.resolved.base.columns
-    typed = [c.name for c in case.needed if c not in columns and c.name in snapshot.values.column_names]
-    return Reading(
-        resolved=case.resolved,
-        format=case.format,
-        columns=tuple(_as_read(case, key_columns([c for c in case.needed if c in columns], columns, snapshot.zone))),
-        constants=snapshot.values.select(typed),
-        results=results,
-        aggregates=case.choice.aggregates,
-    )
-
-
-def _as_read(case: PlannedRequest, columns: Sequence[KeyColumn]) -> list[KeyColumn]:
-    """Return columns with the types that the query reads.
+def _columns(case: PlannedRequest, snapshot: Snapshot) -> tuple[KeyColumn, ...]:
+    """Return the data columns to read, with the types that the query reads.
 
     The optimizer may leave out fields of nested columns.
     """
-    types = {name: text(type) for name, type in case.nested.items()}
-    return [replace(column, type=types.get(column.name.lower(), column.type)) for column in columns]
+    columns, types = case.resolved.base.columns, {name: text(type) for name, type in case.nested.items()}
+    read = key_columns([column for column in case.needed if column in columns], columns, snapshot.zone)
+    return tuple(replace(column, type=types.get(column.name.lower(), column.type)) for column in read)
 
 
-def _inputs(case: PlannedRequest, snapshot: Snapshot, reading: Reading) -> PlanInputs:
-    names = frozenset(column.name.lower() for column in reading.columns)
+def _constants(case: PlannedRequest, snapshot: Snapshot) -> pa.Table:
+    """Return the needed partition columns whose values have a known type."""
+    partition_columns = [column.name for column in case.needed if column not in case.resolved.base.columns]
+    return snapshot.values.select([name for name in partition_columns if name in snapshot.values.column_names])
+
+
+def _pieces(case: PlannedRequest, results: LookupResults) -> list[Piece | WholePiece] | None:
+    """Return the looked-up blocks and the whole files, in the order of Spark's scan.
+
+    Return None if this order is unknown, or if our tasks read no rows of the table.
+    """
+    most = case.resolved.split_bytes
+    if case.request.count or case.resolved.base.lake is not None or most is None:
+        return None
+    return pieces_in_order(results, case.format, most)
+
+
+def _inputs(
+    case: PlannedRequest, snapshot: Snapshot, columns: Sequence[KeyColumn], unreadable: Mapping[str, str]
+) -> PlanInputs:
+    names = frozenset(column.name.lower() for column in columns)
     return PlanInputs(
         table=case.resolved.base.full_name,
         predicate=case.request.predicate,
         format=case.format,
         cores=case.resolved.cores,
         columns=names,
-        unkeyed=frozenset(column.name.lower() for column in reading.columns if not is_simple(column)),
+        unkeyed=frozenset(column.name.lower() for column in columns if not is_simple(column)),
         nested={name: type for name, type in case.nested.items() if name in names},
         schemas=snapshot.schemas,
         count=case.request.count,
         sums=bool(case.request.measures),
-        unreadable=_unreadable(case, reading),
+        unreadable=unreadable,
         engine_skips=engine_skips(case.resolved),
         engine_reads_only=case.settings.engine_reads_only,
         share=case.share,
@@ -354,30 +364,36 @@ def _inputs(case: PlannedRequest, snapshot: Snapshot, reading: Reading) -> PlanI
     )
 
 
-def _unreadable(case: PlannedRequest, reading: Reading) -> dict[str, str]:
+def _unreadable(
+    case: PlannedRequest,
+    columns: Sequence[KeyColumn],
+    constants: pa.Table,
+    results: LookupResults,
+    pieces: Sequence[Piece | WholePiece] | None,
+) -> dict[str, str]:
     """Return, by path, why only Spark can read a file.
 
     The path "" stands for all files. Unindexed files are left out if Spark has listed the files of its scan, because
-    Spark then reads or counts these files itself.
+    Spark then reads or counts these files itself. The other arguments are fields of `Prepared`.
     """
-    lake, whole = case.resolved.base.lake, reading.results.whole_files
+    lake, is_count = case.resolved.base.lake, case.request.count
     if lake is not None:
-        return {} if case.request.count else {"": f"the rows of a {lake.kind} table are read by its own reader"}
-    if not case.request.count and (why := _why_not_beside_spark(reading)):
+        return {} if is_count else {"": f"the rows of a {lake.kind} table are read by its own reader"}
+    if not is_count and (why := _why_not_beside_spark(pieces)):
         return {"": why}
-    by_spark = case.resolved.partitions is not None if case.request.count else case.resolved.narrows
-    return why_unreadable(reading.columns, () if by_spark else whole, case.needed, reading.constants.column_names)
+    by_spark = case.resolved.partitions is not None if is_count else case.resolved.narrows
+    return why_unreadable(columns, () if by_spark else results.whole_files, case.needed, constants.column_names)
 
 
-def _why_not_beside_spark(reading: Reading) -> str:
+def _why_not_beside_spark(pieces: Sequence[Piece | WholePiece] | None) -> str:
     """Return why our tasks' rows cannot be merged into Spark's rows in scan order.
 
     Spark reads the files that must be read whole, and our tasks read all other files. Return "" if the rows can be
-    merged.
+    merged. `pieces` are the pieces of the scan; None if their order is unknown.
     """
-    if reading.pieces is None:
+    if pieces is None:
         return "the query sees the order of the rows, which only Spark's own reader knows"
-    if len(runs(reading.pieces)) > MOST_PARTS:
+    if len(runs(pieces)) > MOST_PARTS:
         return "files that only Spark reads lie between the others in too many places"
     return ""
 
@@ -397,8 +413,8 @@ def _can_driver_read(case: PlannedRequest) -> bool:
 def _full_scan(
     case: PlannedRequest, why: Unserved, uses: tuple[IndexUse, ...], snapshot: Snapshot | None = None
 ) -> Prepared:
-    table = case.resolved.base.full_name
-    return Prepared(full_scan(table, case.request.predicate, why.reason, uses, why.code), None, snapshot)
+    plan = full_scan(case.resolved.base.full_name, case.request.predicate, why.reason, uses, why.code)
+    return Prepared(plan=plan, request=case.request, resolved=case.resolved, snapshot=snapshot)
 
 
 def _after_error(
@@ -416,7 +432,7 @@ def _after_error(
     """
     code = Reason.STORE if isinstance(error, StoreError) else code
     plan = full_scan(resolved.base.full_name, request.predicate, fallback_reason(error), uses, code)
-    return Prepared(plan, None, snapshot)
+    return Prepared(plan=plan, request=request, resolved=resolved, snapshot=snapshot)
 
 
 def _any_file(results: LookupResults) -> str:

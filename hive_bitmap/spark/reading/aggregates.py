@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
@@ -31,7 +31,6 @@ from hive_bitmap.core.formats.key_values import KeyColumn, arrow_type
 from hive_bitmap.core.index import checksums
 from hive_bitmap.core.index.aggregate_columns import Aggregate
 from hive_bitmap.core.parallel import map_parallel
-from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.planner import needs_file
 from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.selecting.candidates import Lookup, LookupResults, is_tested_elsewhere, restrict
@@ -40,8 +39,7 @@ from hive_bitmap.core.selecting.key_matches import MatchingKeys
 from hive_bitmap.core.selecting.lookup_units import ANY_KEY, Flags, Longs, Place
 from hive_bitmap.errors import CorruptBitmap, CorruptIndex
 from hive_bitmap.spark.preparing.index_lookup import DRIVER_INDEX_BYTES
-from hive_bitmap.spark.preparing.prepare import Prepared, Reading
-from hive_bitmap.spark.preparing.request import Request
+from hive_bitmap.spark.preparing.prepare import Prepared
 from hive_bitmap.spark.preparing.spark_only import fallback_reason
 
 if TYPE_CHECKING:
@@ -99,7 +97,7 @@ class _Counted:
 
 
 def known_counts(
-    spark: SparkSession, request: Request, prepared: Prepared, changed: frozenset[Place] = frozenset()
+    spark: SparkSession, prepared: Prepared, changed: frozenset[Place] = frozenset()
 ) -> tuple[tuple[pa.Table, ...], frozenset[Place]] | None:
     """Count each grouping set of a prepared request from the index.
 
@@ -115,16 +113,17 @@ def known_counts(
     Keys that take too much memory are recorded (`answer_size.remember_too_large`), so the next request for them fails
     early.
     """
+    if prepared.results is None or prepared.plan.strategy != Strategy.INDEX_ONLY:
+        return None
     try:
-        return _counts_by_set(spark, request, prepared, changed)
+        return _counts_by_set(spark, prepared, changed)
     except TooLarge as e:
-        log.info("%s is counted by Spark: %s", request.table, e)
-        if prepared.reading is not None:
-            key_sets = [_data_keys(prepared.reading, keys) for keys in request.grouping_sets]
-            remember_too_large(prepared.reading.results.lookups, key_sets, _limit(prepared.reading))
+        log.info("%s is counted by Spark: %s", prepared.request.table, e)
+        key_sets = [_data_keys(prepared, keys) for keys in prepared.request.grouping_sets]
+        remember_too_large(prepared.results.lookups, key_sets, prepared.resolved.settings.answer_bytes)
         return None
     except NotSummed as e:
-        log.info("%s is aggregated by Spark: %s", request.table, e)
+        log.info("%s is aggregated by Spark: %s", prepared.request.table, e)
         return None
     except Exception as e:  # may be py4j's, for a task in which a store failed
         from hive_bitmap.spark.tasks.distribution import store_error_of
@@ -135,30 +134,23 @@ def known_counts(
         return None
 
 
-def _limit(reading: Reading) -> int:
-    return reading.resolved.settings.answer_bytes
-
-
-def _data_keys(reading: Reading, keys: Sequence[str]) -> list[str]:
+def _data_keys(prepared: Prepared, keys: Sequence[str]) -> list[str]:
     """Return the keys that come from data columns, in lower case.
 
     Such a key is a data column, or an expression over data columns. Partition columns are left out.
     """
     key_names = {key.lower() for key in keys}
-    return [column.name.lower() for column in reading.resolved.base.keyed_columns if column.name.lower() in key_names]
+    return [column.name.lower() for column in prepared.resolved.base.keyed_columns if column.name.lower() in key_names]
 
 
 def _counts_by_set(
-    spark: SparkSession, request: Request, prepared: Prepared, changed: frozenset[Place]
+    spark: SparkSession, prepared: Prepared, changed: frozenset[Place]
 ) -> tuple[tuple[pa.Table, ...], frozenset[Place]] | None:
-    reading = prepared.reading
-    if reading is None:
-        return None
-    sets, results = request.grouping_sets, reading.results
+    results = prepared.looked_up
     counted: list[_Counted] = []
-    available = _limit(reading)
-    for keys in sets:
-        set_counts = _counts_of_set(spark, replace(request, keys=keys), prepared.plan, reading, available, changed)
+    available = prepared.resolved.settings.answer_bytes
+    for keys in prepared.request.grouping_sets:
+        set_counts = _counts_of_set(spark, prepared, keys, available, changed)
         if set_counts is None:
             return None
         counted.append(set_counts)
@@ -180,26 +172,24 @@ def _counts_by_set(
 
 
 def _counts_of_set(
-    spark: SparkSession, request: Request, plan: Plan, reading: Reading, limit: int, changed: frozenset[Place]
+    spark: SparkSession, prepared: Prepared, keys: Sequence[str], limit: int, changed: frozenset[Place]
 ) -> _Counted | None:
-    """Count one grouping set from the index, as far as possible.
+    """Count by one grouping set, `keys`, from the index, as far as possible.
 
     The result also has the files that the index cannot count. Files in `changed` are not counted. Return None if Spark
     has to count all files. Raises TooLarge if the keys take more than `limit` bytes, and NotSummed if an aggregate
     cannot be added up.
     """
-    if plan.strategy != Strategy.INDEX_ONLY:
-        return None
-    aggregates = reading.aggregates
-    schema = _schema(reading, request.keys, aggregates)
+    request, results, aggregates = prepared.request, prepared.looked_up, prepared.aggregates
+    schema = _schema(prepared, keys, aggregates)
     if schema is None:
         return None
     lookups, indexed_rows = list[Lookup](), 0
     nothing, uncounted = schema.empty_table(), list[Lookup]()
     counts = RunningSums(nothing, limit, aggregates) if aggregates else RunningCounts(nothing, limit)
-    data = _data_keys(reading, request.keys)
-    for lookup, candidates in reading.results.pairs():
-        confirmed, needed = _confirmed(lookup) & ~_among(lookup, reading, changed), needs_file(candidates, lookup)
+    data = _data_keys(prepared, keys)
+    for lookup, candidates in results.pairs():
+        confirmed, needed = _confirmed(lookup) & ~_among(lookup, results, changed), needs_file(candidates, lookup)
         countable = candidates.exact & confirmed
         uncounted += _restricted(lookup, ~countable & (needed | ~confirmed))
         rows = np.bincount(lookup.unit.file, candidates.counts, len(lookup.unit.paths)).astype(np.int64) * countable
@@ -207,21 +197,22 @@ def _counts_of_set(
             lookups += _restricted(lookup, countable & needed)
             indexed_rows += int(rows.sum())
         elif rows.any():
-            counts.add(_by_partition(lookup, rows, reading, schema))
-    by_partition = len(data) < len(request.keys)
+            counts.add(_by_partition(lookup, rows, prepared.constants, schema))
+    by_partition = len(data) < len(keys)
     if lookups and not by_partition and are_enough(lookups, data, request.extremes):
         try:
-            extreme_keys = extremes(lookups, data[0], reading.results.matching_keys, indexed_rows)
+            extreme_keys = extremes(lookups, data[0], results.matching_keys, indexed_rows)
         except CorruptIndex as e:
             checksums.log_whole(log, "an index", e)
             return None
-        counts.add(_complete(extreme_keys, reading, schema))
+        counts.add(_complete(extreme_keys, prepared.constants, schema))
         return _Counted(counts.total(), uncounted)
-    matching, top = reading.results.matching_keys, request.top
+    matching, top = results.matching_keys, request.top
     is_any = top is not None and top.is_any
-    fresh = is_any or not (uncounted or reading.results.whole_files or changed)
+    fresh = is_any or not (uncounted or results.whole_files or changed)
     fresh = fresh and not any(map(is_tested_elsewhere, lookups))
-    if fresh and not by_partition and is_merged(lookups, data, request.mergeable, top):
+    mergeable = request.summaries if top is None else frozenset(key.lower() for key in keys)
+    if fresh and not by_partition and is_merged(lookups, data, mergeable, top):
         try:
             merged = _merged(spark, lookups, data[0], matching, top, aggregates)
             typed = merged.set_column(0, schema.field(0), merged[0].cast(schema.field(0).type))
@@ -263,11 +254,11 @@ def _counts_of_set(
                 uncounted.append(lookup)
             case _Tally(table, files):
                 if table is not None:
-                    counts.add(_complete(table, reading, schema))
+                    counts.add(_complete(table, prepared.constants, schema))
                 if files:
                     uncounted.append(restrict(lookup, files))
     total = counts.total()
-    has_rows = request.limit is not None and not request.keys and total.num_rows > 0
+    has_rows = request.limit is not None and not keys and total.num_rows > 0
     return _Counted(total, uncounted, enough=has_rows)
 
 
@@ -320,28 +311,28 @@ def _computed(
     return answer
 
 
-def _schema(reading: Reading, keys: Sequence[str], aggregates: Sequence[Aggregate]) -> pa.Schema | None:
+def _schema(prepared: Prepared, keys: Sequence[str], aggregates: Sequence[Aggregate]) -> pa.Schema | None:
     """Return the schema of the answer: the keys, COUNT and the aggregates.
 
     Return None if a key is named COUNT, or if a key is a partition column that only Spark can convert to its type.
     """
-    base = reading.resolved.base
+    base = prepared.resolved.base
     columns = [find((*base.keyed_columns, *base.partition_columns), key, f"table {base.full_name}") for key in keys]
     data = {column.name for column in base.keyed_columns}
     if COUNT in {key.lower() for key in keys}:
         return None
-    if any(column.name not in data and column.name not in reading.constants.column_names for column in columns):
+    if any(column.name not in data and column.name not in prepared.constants.column_names for column in columns):
         return None
     fields = [pa.field(column.name, arrow_type(KeyColumn(column.name, column.type))) for column in columns]
     return pa.schema([*fields, pa.field(COUNT, pa.int64()), *(aggregate.field for aggregate in aggregates)])
 
 
-def _among(lookup: Lookup, reading: Reading, places: frozenset[Place]) -> Flags:
+def _among(lookup: Lookup, results: LookupResults, places: frozenset[Place]) -> Flags:
     """Return, for each file of a lookup, whether it is at one of `places`."""
     if not places:
         return np.zeros(len(lookup.unit.paths), bool)
     files = zip(lookup.partitions, lookup.unit.paths, strict=True)
-    return np.array([Place(reading.results.partitions[at].number, path) in places for at, path in files], bool)
+    return np.array([Place(results.partitions[at].number, path) in places for at, path in files], bool)
 
 
 def _confirmed(lookup: Lookup) -> Flags:
@@ -365,31 +356,31 @@ def _restricted(lookup: Lookup, files: Flags) -> list[Lookup]:
     return [restrict(lookup, np.flatnonzero(files).tolist())] if files.any() else []
 
 
-def _by_partition(lookup: Lookup, rows: Longs, reading: Reading, schema: pa.Schema) -> pa.Table:
+def _by_partition(lookup: Lookup, rows: Longs, constants: pa.Table, schema: pa.Schema) -> pa.Table:
     """Count the selected rows of a lookup in each partition, or in total.
 
-    `rows` has the number of selected rows of each file. `schema` is the schema of the answer. All its keys are
-    partition columns; without keys, the result is the total. Several partitions may have the same values, so keys may
-    be repeated.
+    `rows` has the number of selected rows of each file. `constants` has the partition columns, with a row for each
+    partition. `schema` is the schema of the answer. All its keys are partition columns; without keys, the result is the
+    total. Several partitions may have the same values, so keys may be repeated.
     """
     if len(schema) == 1:
         return pa.table({COUNT: [int(rows.sum())]}, schema=schema)
     positions, of_file = np.unique(np.array(lookup.partitions), return_inverse=True)
     sums = np.bincount(of_file, rows, len(positions)).astype(np.int64)
-    values = reading.constants.take(pa.array(positions[sums > 0]))
+    values = constants.take(pa.array(positions[sums > 0]))
     columns = [pa.array(sums[sums > 0]) if field.name == COUNT else values[field.name] for field in schema]
     return pa.table(columns, schema.names).cast(schema)
 
 
-def _complete(keys: pa.Table, reading: Reading, schema: pa.Schema) -> pa.Table:
+def _complete(keys: pa.Table, constants: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return the counts of a lookup in the schema of the answer.
 
     `keys` has the counts by data columns, and may have the column GROUP with the position of each row's partition in
-    `reading.constants`; then the values of the partition columns are filled in. Several partitions may have the same
+    `constants`; then the values of the partition columns are filled in. Several partitions may have the same
     values, so keys may be repeated.
     """
     lowered = keys.rename_columns([name.lower() for name in keys.column_names])
-    values = reading.constants.take(lowered[GROUP].combine_chunks()) if GROUP in lowered.column_names else lowered
+    values = constants.take(lowered[GROUP].combine_chunks()) if GROUP in lowered.column_names else lowered
     columns = [
         lowered[field.name.lower()] if field.name.lower() in lowered.column_names else values[field.name]
         for field in schema

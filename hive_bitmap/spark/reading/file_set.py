@@ -12,7 +12,7 @@ from hive_bitmap.core.table_info import Partition, Table
 from hive_bitmap.errors import HiveBitmapError
 from hive_bitmap.spark.metastore import base_files, session_settings
 from hive_bitmap.spark.metastore.base_files import Source
-from hive_bitmap.spark.preparing.prepare import Reading
+from hive_bitmap.spark.preparing.prepare import Prepared
 from hive_bitmap.spark.preparing.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -42,11 +42,12 @@ class FileSet:
         return cls(base=snapshot.resolved.base, partitions=snapshot.all_partitions, read=tuple(read))
 
     @classmethod
-    def of_tasks(cls, reading: Reading) -> FileSet:
+    def of_tasks(cls, prepared: Prepared) -> FileSet:
         """Return the indexed files that tasks open to read selected rows."""
-        places = {(piece.lookup, piece.file): None for piece in reading.pieces or () if isinstance(piece, Piece)}
-        opened = tuple(reading.results.lookups[lookup].fingerprints[file] for lookup, file in places)
-        return cls(base=reading.resolved.base, opened=opened)
+        places = {(piece.lookup, piece.file): None for piece in prepared.pieces or () if isinstance(piece, Piece)}
+        lookups = prepared.looked_up.lookups
+        opened = tuple(lookups[lookup].fingerprints[file] for lookup, file in places)
+        return cls(base=prepared.resolved.base, opened=opened)
 
     def is_current(self, spark: SparkSession) -> bool:
         """Return whether the files are unchanged.

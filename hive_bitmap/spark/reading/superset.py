@@ -25,8 +25,7 @@ from hive_bitmap.core.selecting.split_order import Piece, cut, pieces_in_order
 from hive_bitmap.core.table_info import Table, quote
 from hive_bitmap.errors import Unsupported
 from hive_bitmap.spark.metastore import metastore, protocol
-from hive_bitmap.spark.preparing.prepare import Prepared, Reading
-from hive_bitmap.spark.preparing.request import Request
+from hive_bitmap.spark.preparing.prepare import Prepared
 from hive_bitmap.spark.reading.read_task import ReadTask, read_batches
 from hive_bitmap.spark.registry import catalog
 from hive_bitmap.spark.session_cache import TtlCache
@@ -168,32 +167,28 @@ def _types(schema: StructType) -> dict[str, str]:
     return {column.name.lower(): column.type for column in protocol.columns_of(schema.jsonValue())}
 
 
-def split_rows(spark: SparkSession, request: Request, prepared: Prepared) -> DataFrame | None:
+def split_rows(spark: SparkSession, prepared: Prepared) -> DataFrame | None:
     """Read only the splits of a SerDe table that may have selected rows.
 
     Return a DataFrame of the requested columns; Spark reads the rows. Return None if Spark has to read all splits, or
     if the table is partitioned.
     """
-    reading = prepared.reading
-    if reading is None or reading.resolved.base.partition_columns:
+    if prepared.results is None or prepared.resolved.base.partition_columns:
         return None  # the splits would be fixed before Spark prunes partitions by the query's conditions
-    return _engine_splits(spark, request, reading, _columns(spark.table(request.table), request))
+    return _engine_splits(spark, prepared, _columns(spark.table(prepared.request.table), prepared))
 
 
-def piece_rows(spark: SparkSession, request: Request, prepared: Prepared, pieces: Sequence[Piece]) -> DataFrame:
+def piece_rows(spark: SparkSession, prepared: Prepared, pieces: Sequence[Piece]) -> DataFrame:
     """Return the requested columns of the selected rows in `pieces`.
 
     `pieces` are the blocks to read, by split. Rows are in the order of the pieces. Raises Unsupported for a column that
     the session does not see, and for a type that PySpark does not accept from tasks.
     """
-    reading, most = prepared.reading, prepared.plan.row_tasks or 1
-    if reading is None:
-        raise ValueError("there is nothing to read")
-    tasks = tasks_of(reading, pieces, min(parallelism(spark), most))
-    return _columns(task_rows(spark, request, reading, tasks), request)
+    tasks = tasks_of(prepared, pieces, min(parallelism(spark), prepared.plan.row_tasks or 1))
+    return _columns(task_rows(spark, prepared, tasks), prepared)
 
 
-def task_rows(spark: SparkSession, request: Request, reading: Reading, tasks: Sequence[ReadTask]) -> DataFrame:
+def task_rows(spark: SparkSession, prepared: Prepared, tasks: Sequence[ReadTask]) -> DataFrame:
     """Return a DataFrame of the rows that the tasks read.
 
     Rows are in the order of the tasks, with the table's types. Raise Unsupported for a column that the session does not
@@ -201,9 +196,11 @@ def task_rows(spark: SparkSession, request: Request, reading: Reading, tasks: Se
     """
     from pyspark.sql.types import CharType, StructField, StructType, VarcharType, _parse_datatype_json_string
 
-    fields = {field.name.lower(): field for field in _schema(spark, request, reading).fields}
+    base, request = prepared.resolved.base, prepared.request
+    visible = schema_of(spark, request.table, base, prepared.resolved.conf)
+    fields = {field.name.lower(): field for field in visible.fields}
     if unseen := [name for name in tasks[0].names if name.lower() not in fields]:
-        raise Unsupported(f"the session does not see column {unseen[0]} of table {reading.resolved.base.full_name}")
+        raise Unsupported(f"the session does not see column {unseen[0]} of table {base.full_name}")
     for name, type in request.nested.items():  # types of the query: the optimizer may have left out fields
         if name.lower() in fields:
             named = fields[name.lower()].name
@@ -217,12 +214,12 @@ def task_rows(spark: SparkSession, request: Request, reading: Reading, tasks: Se
     return map_in_arrow(distribute(spark, tasks), with_store_settings(spark, read_batches), schema)
 
 
-def tasks_of(reading: Reading, pieces: Sequence[Piece], at_once: int) -> list[ReadTask]:
+def tasks_of(prepared: Prepared, pieces: Sequence[Piece], at_once: int) -> list[ReadTask]:
     """Divide the pieces among at most `at_once` tasks that read about the same amount.
 
     A task reads consecutive pieces. The tasks are in the order of the pieces.
     """
-    results = reading.results
+    results = prepared.looked_up
     counts = [candidates.counts for candidates in results.results]
     lengths = [lookup.unit.length for lookup in results.lookups]
     weights = [
@@ -230,35 +227,35 @@ def tasks_of(reading: Reading, pieces: Sequence[Piece], at_once: int) -> list[Re
         for piece in pieces
         for blocks in [slice(piece.first, piece.end)]
     ]
-    return [_restricted(task(reading, results.lookups, pieces[start:end])) for start, end in cut(weights, at_once)]
+    return [_restricted(task(prepared, results.lookups, pieces[start:end])) for start, end in cut(weights, at_once)]
 
 
-def shared_tasks(reading: Reading, pieces: Sequence[Piece], at_once: int) -> list[ReadTask]:
+def shared_tasks(prepared: Prepared, pieces: Sequence[Piece], at_once: int) -> list[ReadTask]:
     """Divide the pieces among at most `at_once` tasks for a single process.
 
     The tasks have the same lookups, so that the lookups are evaluated once.
     """
-    [whole] = tasks_of(reading, pieces, 1)
+    [whole] = tasks_of(prepared, pieces, 1)
     count = len(whole.pieces)
     edges = [count * part // at_once for part in range(at_once + 1)]
     return [replace(whole, pieces=whole.pieces[a:b]) for a, b in pairwise(edges) if a < b]
 
 
-def task(reading: Reading, lookups: Sequence[Lookup], pieces: Sequence[Piece], check_only: bool = False) -> ReadTask:
+def task(prepared: Prepared, lookups: Sequence[Lookup], pieces: Sequence[Piece], check_only: bool = False) -> ReadTask:
     """Return a task that reads `pieces`, which are parts of the files of `lookups`.
 
     With `check_only`, the task reads no rows, and only checks that the files are unchanged.
     """
-    names = [column.name for column in (*reading.resolved.base.columns, *reading.resolved.base.partition_columns)]
-    read = {column.name for column in reading.columns} | set(reading.constants.column_names)
+    names = [column.name for column in (*prepared.resolved.base.columns, *prepared.resolved.base.partition_columns)]
+    read = {column.name for column in prepared.columns} | set(prepared.constants.column_names)
     return ReadTask(
-        format=reading.format,
-        columns=reading.columns,
-        constants=reading.constants,
+        format=prepared.format,
+        columns=prepared.columns,
+        constants=prepared.constants,
         names=tuple(name for name in names if name in read),
         lookups=tuple(lookups),
         pieces=tuple(pieces),
-        matching_keys=reading.results.matching_keys,
+        matching_keys=prepared.looked_up.matching_keys,
         check_only=check_only,
     )
 
@@ -287,15 +284,11 @@ def _restricted(whole: ReadTask) -> ReadTask:
     return replace(whole, lookups=tuple(renumbered), pieces=tuple(pieces), constants=constants)
 
 
-def _schema(spark: SparkSession, request: Request, reading: Reading) -> StructType:
-    return schema_of(spark, request.table, reading.resolved.base, reading.resolved.conf)
+def _columns(frame: DataFrame, prepared: Prepared) -> DataFrame:
+    return frame.select(*map(quote, prepared.request.columns))
 
 
-def _columns(frame: DataFrame, request: Request) -> DataFrame:
-    return frame.select(*map(quote, request.columns))
-
-
-def _engine_splits(spark: SparkSession, request: Request, reading: Reading, frame: DataFrame) -> DataFrame | None:
+def _engine_splits(spark: SparkSession, prepared: Prepared, frame: DataFrame) -> DataFrame | None:
     """Restrict a query to the splits that may have selected rows.
 
     `frame` is a query over the table. Tasks check that the files have not changed. Returns None if the splits cannot be
@@ -303,14 +296,13 @@ def _engine_splits(spark: SparkSession, request: Request, reading: Reading, fram
     """
     from pyspark.sql import functions as f
 
-    pruned = pruned_splits(spark, frame, reading.results, always=not request.must_pay)
+    results = prepared.looked_up
+    pruned = pruned_splits(spark, frame, results, always=not prepared.request.must_pay)
     if pruned is None:
         return None
-    pieces = [piece for piece in pieces_in_order(reading.results, reading.format, 0) or () if isinstance(piece, Piece)]
+    pieces = [piece for piece in pieces_in_order(results, prepared.format, 0) or () if isinstance(piece, Piece)]
     if not pieces:
         return pruned
-    at_once = parallelism(spark)
-    checks = task_rows(
-        spark, request, reading, [replace(task, check_only=True) for task in tasks_of(reading, pieces, at_once)]
-    )
+    tasks = tasks_of(prepared, pieces, parallelism(spark))
+    checks = task_rows(spark, prepared, [replace(task, check_only=True) for task in tasks])
     return pruned.union(checks.select(*(f.lit(None).cast(c.dataType).alias(c.name) for c in frame.schema)))

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from hive_bitmap.core.columns import Column
@@ -19,6 +18,7 @@ from hive_bitmap.core.planning.strategy import STRATEGIES, Strategy
 from hive_bitmap.core.predicates.nodes import And, Compare, In
 from hive_bitmap.core.selecting.candidates import LookupResults
 from hive_bitmap.core.selecting.first_rows import FirstRows
+from hive_bitmap.core.selecting.split_order import pieces_in_order
 from hive_bitmap.core.stores import FileStatus
 from hive_bitmap.core.table_info import Table
 from hive_bitmap.errors import NotFound, Unsupported
@@ -36,7 +36,7 @@ from hive_bitmap.spark.catalyst.decision import (
 )
 from hive_bitmap.spark.catalyst.question import Question
 from hive_bitmap.spark.catalyst.scans import ListingSummary, RuntimeFilter, Scan, Sums
-from hive_bitmap.spark.preparing.prepare import Prepared, Reading
+from hive_bitmap.spark.preparing.prepare import Prepared
 from hive_bitmap.spark.preparing.request import Request
 from hive_bitmap.spark.registry.catalog import Index
 from tests.core.planning.test_planner import looked_up
@@ -120,10 +120,14 @@ class World:
             raise planned
         results = looked_up([1, 0]) if planned.strategy == Strategy.ROWS else NO_RESULTS
         self.split_bytes = resolved.split_bytes
-        reading = Reading(resolved=resolved, format="parquet", columns=(), constants=pa.table({}), results=results)
-        of_all = replace(reading, results=NO_RESULTS)
-        unbounded = None if self.unbounded is None else Prepared(self.unbounded, of_all)
-        return Prepared(planned, None if planned.strategy == Strategy.FULL_SCAN else reading, unbounded=unbounded)
+        prepared = Prepared(plan=planned, request=request, resolved=resolved)
+        if planned.strategy == Strategy.FULL_SCAN:
+            return prepared
+        pieces = None if resolved.split_bytes is None else pieces_in_order(results, "parquet", resolved.split_bytes)
+        unbounded = None
+        if self.unbounded is not None:
+            unbounded = replace(prepared, plan=self.unbounded, results=NO_RESULTS, pieces=())
+        return replace(prepared, results=results, pieces=pieces, unbounded=unbounded)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -142,7 +146,7 @@ class Asked(Question):
     def prepare(self, request: Request, resolved: Any, earlier: Any) -> Prepared:
         return self.world.prepare(request, resolved)
 
-    def rows(self, request: Request, prepared: Prepared, pieces: Any) -> Any:
+    def rows(self, prepared: Prepared, pieces: Any) -> Any:
         return self.world.frame()
 
 
@@ -257,7 +261,7 @@ def test_counts_are_asked_for_all_key_sets_together() -> None:
     assert outcome.source == "db.t by by_k"
     [request] = world.requests
     assert (request.keys, request.grouping_sets) == (("k", "id"), (("k",), ("k", "id"), ()))
-    assert (request.count, outcome.request) == (True, request)
+    assert (request.count, outcome.prepared.request) == (True, request)
 
 
 @pytest.mark.parametrize(

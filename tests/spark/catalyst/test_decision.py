@@ -66,13 +66,12 @@ def said(outcome: Decision, **kept: Any) -> dict[str, Any]:
             {"decision": "read rows", "bytes": 7, "label": LABEL, "parts": [{"read by": "tasks"}]},
         ),
         (
-            Counts(report=REPORT, request=ANY, prepared=ANY, source="db.t by a"),
+            Counts(report=REPORT, prepared=ANY, source="db.t by a"),
             {"decision": "counts", "label": "db.t by a"},
         ),
         (
             Counts(
                 report=REPORT,
-                request=ANY,
                 prepared=ANY,
                 source="db.t by a",
                 sums=Sums(("a",), (Measure(column="v", functions=("count", "min")),)),
@@ -97,7 +96,6 @@ def test_each_outcome_has_its_fields(outcome: Decision, fields: dict[str, Any]) 
         (
             Counts(
                 report=Report(table="t", action=ANSWERED, plan=replace(PLAN, strategy=Strategy.INDEX_ONLY)),
-                request=ANY,
                 prepared=ANY,
                 source="",
             ),
@@ -120,7 +118,7 @@ def test_indexed_columns_are_told_unless_they_are_known(columns: tuple[str, ...]
 
 def test_the_id_of_what_is_kept() -> None:
     """The JVM names it when it executes the plan, and `explain` has it with the report."""
-    told = Counts(report=REPORT, id="d1", request=ANY, prepared=ANY, source="").to_json()
+    told = Counts(report=REPORT, id="d1", prepared=ANY, source="").to_json()
     assert told["id"] == told["report"]["id"] == "d1"
     parts = (FETCH, SparkPart("2"), FramePart(ANY), FETCH)
     rows = ReadRows(report=REPORT, parts=parts, size=1)

@@ -28,7 +28,7 @@ from hive_bitmap.core.table_info import Table
 from hive_bitmap.spark.catalyst import execution
 from hive_bitmap.spark.catalyst.decision import ANSWERED, Counts, Report
 from hive_bitmap.spark.catalyst.execution import counts, is_countable_together, number_of_rows
-from hive_bitmap.spark.preparing.prepare import Prepared, Reading
+from hive_bitmap.spark.preparing.prepare import Prepared
 from hive_bitmap.spark.preparing.request import Request, ResolvedTable
 from hive_bitmap.spark.reading.file_set import FileSet
 from tests.core.planning.test_planner import looked_up
@@ -43,12 +43,8 @@ RESOLVED = ResolvedTable(base=BASE, indexes=(), conf={}, predicate=TRUE, cores=2
 REQUEST = Request(table="db.t", predicate=None, columns=(), count=True, grouping_sets=((),))
 
 
-def prepared(work: LookupResults | None) -> Prepared:
-    if work is None:
-        return Prepared(PLAN)
-    return Prepared(
-        PLAN, Reading(resolved=RESOLVED, format="parquet", columns=(), constants=pa.table({}), results=work)
-    )
+def prepared(work: LookupResults | None, **request: Any) -> Prepared:
+    return Prepared(plan=PLAN, request=replace(REQUEST, **request), resolved=RESOLVED, format="parquet", results=work)
 
 
 def served(work: LookupResults, *columns: str) -> LookupResults:
@@ -93,21 +89,18 @@ def test_counts_that_the_index_alone_can_give(
 ) -> None:
     if work is not None and any(work.results[0].damaged):
         work = replace(work, results=(replace(work.results[0], exact=np.array([True])),))
-    assert is_countable_together(prepared(work), key_sets) is countable
+    assert is_countable_together(prepared(work, grouping_sets=tuple(key_sets))) is countable
 
 
 def test_partition_columns_are_keys_if_their_values_are_known() -> None:
-    found = prepared(EXACT)
-    assert found.reading is not None
-    typed = replace(found.reading, constants=pa.table({"p": ["x"]}))
-    assert is_countable_together(replace(found, reading=typed), [("P",)])
+    found = prepared(EXACT, grouping_sets=(("P",),))
+    assert is_countable_together(replace(found, constants=pa.table({"p": ["x"]})))
 
 
 def answer(work: LookupResults | None, listing: Any = None, **request: Any) -> Counts:
     return Counts(
         report=Report(table="db.t", action=ANSWERED),
-        request=replace(REQUEST, **request),
-        prepared=prepared(work),
+        prepared=prepared(work, **request),
         source="",
         listing=listing,
     )

@@ -134,7 +134,6 @@ DECISIONS: dict[str, Decision] = {
     "counts": Counts(
         report=Report(table="d.events", action="answered"),
         id="7f3c-5",
-        request=NOTHING,
         prepared=NOTHING,
         source="d.events by k",
     ),

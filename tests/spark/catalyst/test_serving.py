@@ -605,12 +605,14 @@ COUNTS: dict[int, Any] = {
 def counted(number: int) -> Counts:
     """A decision whose counts are those of COUNTS with this number."""
     request = Request(table=str(number), predicate=None, columns=(), count=True)
-    return Counts(report=report(), request=request, prepared=Prepared(PLAN), source="d.events by by_k")
+    resolved = ResolvedTable(base=TABLE, indexes=(), conf={}, cores=2)
+    prepared = Prepared(plan=PLAN, request=request, resolved=resolved)
+    return Counts(report=report(), prepared=prepared, source="d.events by by_k")
 
 
 @pytest.fixture(autouse=True)
 def known_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution, "counts", lambda spark, decision: COUNTS[int(decision.request.table)])
+    monkeypatch.setattr(execution, "counts", lambda spark, decision: COUNTS[int(decision.prepared.request.table)])
 
 
 def test_counts_are_sent_by_batches_of_each_key_set(world: World) -> None:

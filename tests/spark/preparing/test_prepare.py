@@ -105,7 +105,7 @@ def test_what_is_left_before_anything_is_read(
     monkeypatch.setattr(prepare_module, "look_up_snapshot", lambda *_: pytest.fail("looked up"))
     prepared = shop.prepared(**fields)
     assert (prepared.plan.strategy, prepared.plan.code, prepared.plan.reason) == (Strategy.FULL_SCAN, code, reason)
-    assert prepared.reading is None and prepared.snapshot is None
+    assert prepared.results is None and prepared.snapshot is None
     assert not any(use.used for use in prepared.plan.indexes)
 
 
@@ -117,10 +117,10 @@ def test_an_index_that_is_switched_off_is_named(shop: Shop) -> None:
 @pytest.mark.parametrize("strategy", ["rows", "blocks", "files"])
 def test_a_strategy_that_is_asked_for_is_taken(shop: Shop, strategy: str) -> None:
     prepared = shop.prepared(settings={"hive_bitmap.strategy": strategy})
-    plan, reading = prepared.plan, prepared.reading
+    plan = prepared.plan
     assert (str(plan.strategy), plan.reason) == (strategy, "chosen by hive_bitmap.strategy")
     assert (plan.blocks_selected, plan.blocks_total, plan.rows_selected) == (1, FILES * BLOCKS, 1)
-    assert reading is not None and [column.name for column in reading.columns] == ["k", "s"]
+    assert prepared.results is not None and [column.name for column in prepared.columns] == ["k", "s"]
     assert [(use.name, use.reason) for use in plan.indexes] == [("i", "serves k")]
 
 
@@ -164,7 +164,7 @@ def test_counts_come_from_the_index(shop: Shop) -> None:
     forced = {"hive_bitmap.strategy": "index only"}
     for request, predicate in ((COUNT, IS_FIVE), (COUNT.counted(["k"]), TRUE)):
         prepared = shop.prepared(request, predicate=predicate, settings=forced)
-        assert prepared.plan.strategy is Strategy.INDEX_ONLY and prepared.reading is not None
+        assert prepared.plan.strategy is Strategy.INDEX_ONLY and prepared.results is not None
     unserved = shop.prepared(COUNT.counted(["s"]), settings=forced).plan
     assert (unserved.code, unserved.reason) == (Reason.NOT_TESTED, "no index of type BITMAP has the key s")
 
@@ -173,7 +173,7 @@ def test_a_count_that_spark_gives_sooner_is_sparks(shop: Shop, monkeypatch: pyte
     monkeypatch.setattr("hive_bitmap.core.answering.count_budget.CLEARLY_CHEAPER", 0.0)
     prepared = shop.prepared(COUNT)
     assert prepared.plan.code is Reason.NOT_SELECTIVE and "Spark reads" in prepared.plan.reason
-    assert prepared.snapshot is not None and prepared.reading is None
+    assert prepared.snapshot is not None and prepared.results is None
 
 
 def test_more_keys_than_an_answer_may_have_are_told_as_such(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

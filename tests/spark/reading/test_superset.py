@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 
 from hive_bitmap.core.columns import Column
 from hive_bitmap.core.index.shard import key_columns
+from hive_bitmap.core.planning.plan import Plan
+from hive_bitmap.core.planning.strategy import Strategy
 from hive_bitmap.core.predicates.nodes import TRUE
 from hive_bitmap.core.selecting.candidates import LookupResults
 from hive_bitmap.core.selecting.split_order import Piece, pieces_in_order
 from hive_bitmap.core.table_info import Table
-from hive_bitmap.spark.preparing.prepare import Reading
-from hive_bitmap.spark.preparing.request import ResolvedTable
+from hive_bitmap.spark.preparing.prepare import Prepared
+from hive_bitmap.spark.preparing.request import Request, ResolvedTable
 from hive_bitmap.spark.reading.read_task import ReadTask
 from hive_bitmap.spark.reading.superset import shared_tasks, task, tasks_of
 from tests.core.planning.test_planner import looked_up
@@ -26,10 +28,14 @@ from tests.core.planning.test_planner import looked_up
 K, S, P = Column("k", "int"), Column("s", "string"), Column("p", "int")
 BASE = Table(database="db", name="t", kind="MANAGED", columns=(K, S), partition_columns=(P,))
 RESOLVED = ResolvedTable(base=BASE, indexes=(), conf={}, predicate=TRUE, cores=2)
+REQUEST = Request(table="db.t", predicate=None, columns=())
+PLAN = Plan(table="db.t", predicate=None, strategy=Strategy.ROWS, reason="")
 
 
-def reading(results: LookupResults, columns: tuple[Column, ...] = (S,), constants: Any = None) -> Reading:
-    return Reading(
+def reading(results: LookupResults, columns: tuple[Column, ...] = (S,), constants: Any = None) -> Prepared:
+    return Prepared(
+        plan=PLAN,
+        request=REQUEST,
         resolved=RESOLVED,
         format="parquet",
         columns=tuple(key_columns(columns, BASE.columns, "UTC")),
