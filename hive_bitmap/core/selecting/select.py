@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hive_bitmap.core.bitmaps import selection
-from hive_bitmap.core.bitmaps.selection import BitLayout
 from hive_bitmap.core.index import checksums, lookup
 from hive_bitmap.core.index.checksums import Unreadable
 from hive_bitmap.core.predicates.nodes import (
@@ -52,36 +51,6 @@ class LookupResult:
     index_bytes: int  # bytes of the bitmaps that were read
 
 
-@dataclass(kw_only=True)
-class Selection:
-    """The rows of a unit that may match.
-
-    `bits` has a bit for each row, in the order of `layout`; None stands for all rows.
-    """
-
-    unit: LookupUnit
-    layout: BitLayout  # of `bits`: the blocks of the unit, in its order
-    bits: Bits | None  # one bit per row, set if the row may match (`bitmaps.selection`); None if every row may match
-    exact: Flags  # for each file, whether every selected row matches
-    damaged: dict[int, Unreadable] = field(default_factory=dict)  # the error of the index, by position of the file
-    index_bytes: int = 0  # bytes of the bitmaps that were read
-
-    def result(self) -> LookupResult:
-        """Return the counts of the selection, without its rows."""
-        return LookupResult(self.counts(), self.exact, self.damaged, self.index_bytes)
-
-    def counts(self) -> Longs:
-        """Return the number of selected rows of each block of the unit."""
-        return self.layout.rows.copy() if self.bits is None else selection.counts(self.bits, self.layout)
-
-    def block_rows(self, block: int) -> Longs | None:
-        """Return the numbers of the selected rows of a block, 0-based and ascending.
-
-        None stands for all rows.
-        """
-        return None if self.bits is None else selection.rows(self.bits, self.layout, block)
-
-
 def select(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> Selection:
     """Select the rows of a unit for which the predicate may be TRUE.
 
@@ -90,8 +59,9 @@ def select(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) 
     If an index is damaged, the leaves over its column may match any row of its files. The error is then not raised but
     recorded in `damaged`.
     """
-    evaluation = _Evaluation.of(unit, predicate, matching_keys)
-    return evaluation.selection(evaluation.live(evaluation.rows_of(predicate, unit.rows > 0)))
+    selected = Selection.of(unit, predicate, matching_keys)
+    selected.evaluate(predicate)
+    return selected
 
 
 def count(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> LookupResult:
@@ -105,11 +75,11 @@ def count(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -
     if unit.has_whole_files and column is None:
         return _count_in_files(unit, predicate, matching_keys)
     if column is None or column not in unit.parts:
-        return select(unit, predicate, matching_keys).result()
-    evaluation = _Evaluation.of(unit, predicate, matching_keys)
-    deleted = evaluation.deleted_counts(predicate) if unit.deleted else 0
-    counts = evaluation.matching_counts(column, predicate) - deleted
-    return LookupResult(counts, evaluation.exact_files(), evaluation.damaged, evaluation.index_bytes)
+        selected = select(unit, predicate, matching_keys)
+        return selected.result(selected.counts())
+    selected = Selection.of(unit, predicate, matching_keys)
+    deleted = selected.deleted_counts(predicate) if unit.deleted else 0
+    return selected.result(selected.matching_counts(column, predicate) - deleted)
 
 
 def count_whole_blocks(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> LookupResult:
@@ -118,10 +88,10 @@ def count_whole_blocks(unit: LookupUnit, predicate: Predicate, matching_keys: Ma
     The count of a block is the number of its rows if all rows are selected, and 0 if no row is selected. For other
     blocks, the count is an estimate between these numbers, and the files of these blocks are not `exact`.
     """
-    evaluation = _Evaluation.of(unit, predicate, matching_keys)
-    counts = evaluation.estimated_counts(predicate)
-    parts = np.bincount(unit.file, (counts > 0) & (counts < unit.rows), len(unit.paths)) > 0
-    return LookupResult(counts, evaluation.exact_files() & ~parts, evaluation.damaged, evaluation.index_bytes)
+    selected = Selection.of(unit, predicate, matching_keys)
+    counts = selected.estimated_counts(predicate)
+    selected.exact &= np.bincount(unit.file, (counts > 0) & (counts < unit.rows), len(unit.paths)) == 0
+    return selected.result(counts)
 
 
 def _count_in_files(unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> LookupResult:
@@ -165,10 +135,8 @@ def selected_share(unit: LookupUnit, node: Predicate, matching_keys: MatchingKey
     column = only_column(node)
     if column is None or column not in unit.parts:
         return 1.0
-    counts = _Evaluation(unit=unit, matching_keys=matching_keys, exact=np.zeros(len(unit.paths), bool)).matching_counts(
-        column, node
-    )
-    return int(counts.sum()) / max(int(unit.rows.sum()), 1)
+    selected = Selection(unit=unit, matching_keys=matching_keys, exact=np.zeros(len(unit.paths), bool))
+    return int(selected.matching_counts(column, node).sum()) / max(int(unit.rows.sum()), 1)
 
 
 def is_understood(predicate: Predicate, columns: Mapping[str, object], matching_keys: MatchingKeys) -> bool:
@@ -212,51 +180,54 @@ class _Hits:
 
 
 @dataclass(kw_only=True)
-class _Evaluation:
-    """An evaluation of a predicate over a unit.
+class Selection:
+    """The evaluation of a predicate over a unit, and the rows that may match.
 
     The cheap steps come first: finding the matching keys of each block, and the number of rows with these keys. Then
     bitmaps are decoded, but only for blocks that may still have a matching row (`alive`, a flag for each block).
-    Selections are bits, or None for all rows.
+    `bits` has a bit for each row, in the order of `layout`, set if the row may match (`bitmaps.selection`). None stands
+    for all rows, in `bits` and in the results of methods.
     """
 
     unit: LookupUnit
     matching_keys: MatchingKeys
-    exact: Flags  # for each file, whether every selected row matches
-    damaged: dict[int, Unreadable] = field(default_factory=dict)
-    index_bytes: int = 0
+    exact: Flags  # for each file, whether every selected row matches; false for files whose index is damaged
+    bits: Bits | None = None
+    damaged: dict[int, Unreadable] = field(default_factory=dict)  # the error of the index, by position of the file
+    index_bytes: int = 0  # bytes of the bitmaps that were read
 
     @classmethod
-    def of(cls, unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> _Evaluation:
-        """Create the evaluation of a predicate, with the predicate's `exact_files`."""
+    def of(cls, unit: LookupUnit, predicate: Predicate, matching_keys: MatchingKeys) -> Selection:
+        """Begin the evaluation of a predicate, with the predicate's `exact_files`."""
         return cls(unit=unit, matching_keys=matching_keys, exact=exact_files(unit, predicate, matching_keys))
 
     def __post_init__(self) -> None:
         self.layout = selection.layout(self.unit.rows)
-        self.covered = {column: self.unit.covered(part) for column, part in self.unit.parts.items()}
-        self.hits: dict[tuple[str, Predicate, bool], list[_Hits]] = {}
-        self.block_numbers: dict[str, BlockNumbers] = {}
+        self._covered = {column: self.unit.covered(part) for column, part in self.unit.parts.items()}
+        self._hits: dict[tuple[str, Predicate, bool], list[_Hits]] = {}
+        self._block_numbers: dict[str, BlockNumbers] = {}
 
-    def selection(self, bits: Bits | None) -> Selection:
-        return Selection(
-            unit=self.unit,
-            layout=self.layout,
-            bits=bits,
-            exact=self.exact_files(),
-            damaged=self.damaged,
-            index_bytes=self.index_bytes,
-        )
+    def evaluate(self, predicate: Predicate) -> None:
+        """Set `bits` to the rows for which the predicate may be TRUE, without deleted rows."""
+        self.bits = self._live(self._rows_of(predicate, self.unit.rows > 0))
+        self._hits.clear()
 
-    def exact_files(self) -> Flags:
-        """Return for each file whether every selected row matches.
+    def result(self, counts: Longs) -> LookupResult:
+        """Return the result of a lookup with these counts of blocks."""
+        return LookupResult(counts, self.exact, self.damaged, self.index_bytes)
 
-        The flag is False for files whose index has turned out to be damaged.
+    def counts(self) -> Longs:
+        """Return the number of selected rows of each block of the unit."""
+        return self.layout.rows.copy() if self.bits is None else selection.counts(self.bits, self.layout)
+
+    def block_rows(self, block: int) -> Longs | None:
+        """Return the numbers of the selected rows of a block, 0-based and ascending.
+
+        None stands for all rows.
         """
-        for file in self.damaged:
-            self.exact[file] = False
-        return self.exact
+        return None if self.bits is None else selection.rows(self.bits, self.layout, block)
 
-    def rows_of(self, node: Predicate, alive: Flags, within: Bits | None = None) -> Bits | None:
+    def _rows_of(self, node: Predicate, alive: Flags, within: Bits | None = None) -> Bits | None:
         """Return the rows of the `alive` blocks for which `node` may be TRUE.
 
         None stands for all rows, in the result and in `within`. The caller intersects the result with `within`, so
@@ -276,7 +247,7 @@ class _Evaluation:
                 return self._union(by_column(Or, children), alive, within)
         raise TypeError(f"not a predicate: {node!r}")
 
-    def live(self, bits: Bits | None) -> Bits | None:
+    def _live(self, bits: Bits | None) -> Bits | None:
         """Return a selection (None: all rows) without the deleted rows of the unit."""
         if not self.unit.deleted:
             return bits
@@ -286,7 +257,7 @@ class _Evaluation:
     def deleted_counts(self, predicate: Predicate) -> Longs:
         """Count the deleted rows of each block that may satisfy the predicate."""
         deleted = deleted_bits(self.unit, self.layout)
-        selected = self.rows_of(predicate, selection.any_in(deleted, self.layout), deleted)
+        selected = self._rows_of(predicate, selection.any_in(deleted, self.layout), deleted)
         return selection.counts(deleted if selected is None else selected & deleted, self.layout)
 
     def matching_counts(self, column: str, node: Predicate) -> Longs:
@@ -302,7 +273,7 @@ class _Evaluation:
         if isinstance(node, IsNull) and node.negated and part.counts:
             # Every row has exactly one key, which may be NULL, so a single key is looked up in place of all others.
             not_null = self.unit.rows - self.matching_counts(column, replace(node, negated=False))
-            return np.where(self.covered[column][self.unit.file], not_null, self.unit.rows)
+            return np.where(self._covered[column][self.unit.file], not_null, self.unit.rows)
         counts = np.zeros(len(self.unit.rows), np.int64)
         for hits in self._matching(column, node):
             counts += np.bincount(hits.blocks, hits.cardinality, len(counts)).astype(np.int64)
@@ -310,7 +281,7 @@ class _Evaluation:
             if part.counts:
                 self._mark_damaged(column, CorruptIndex("its keys share rows"))
             counts = np.minimum(counts, self.unit.rows)
-        return np.where(self.covered[column][self.unit.file], counts, self.unit.rows)
+        return np.where(self._covered[column][self.unit.file], counts, self.unit.rows)
 
     def estimated_counts(self, node: Predicate) -> Longs:
         """Estimate how many rows of each block match a predicate.
@@ -347,7 +318,7 @@ class _Evaluation:
         for place in order:
             if not alive.any():
                 return selection.nothing(self.layout)
-            more = self.rows_of(children[place], alive, within if bits is None else bits)
+            more = self._rows_of(children[place], alive, within if bits is None else bits)
             if more is None:
                 continue
             bits = more if bits is None else np.bitwise_and(bits, more, out=bits)
@@ -365,7 +336,7 @@ class _Evaluation:
     def _union(self, children: Sequence[Predicate], alive: Flags, within: Bits | None) -> Bits | None:
         bits = selection.nothing(self.layout)
         for child in children:
-            more = self.rows_of(child, alive, within)
+            more = self._rows_of(child, alive, within)
             if more is None:
                 return None
             np.bitwise_or(bits, more, out=bits)
@@ -403,19 +374,19 @@ class _Evaluation:
         the index is damaged.
         """
         where = (column, node, negated)
-        if where not in self.hits:
+        if where not in self._hits:
             try:
-                self.hits[where] = list(self._find(column, node, negated))
+                self._hits[where] = list(self._find(column, node, negated))
             except CorruptIndex as e:
-                self.hits[where] = []
+                self._hits[where] = []
                 self._mark_damaged(column, e)
-        return self.hits[where]
+        return self._hits[where]
 
     def _find(self, column: str, node: Predicate, negated: bool) -> Iterator[_Hits]:
         part = self.unit.parts[column]
-        if column not in self.block_numbers:
-            self.block_numbers[column] = BlockNumbers(self.unit, self.covered[column])
-        blocks = self.block_numbers[column]
+        if column not in self._block_numbers:
+            self._block_numbers[column] = BlockNumbers(self.unit, self._covered[column])
+        blocks = self._block_numbers[column]
         for path, size in part.shards:
             for entries in lookup.find(
                 path,
@@ -439,10 +410,11 @@ class _Evaluation:
         part = self.unit.parts[column]
         checksums.log_whole(log, f"index {part.index}", error)
         self.damaged.update((int(file), error) for file in part.files)
-        self.covered[column][:] = False
-        for where in self.hits:
+        self.exact[part.files] = False
+        self._covered[column][:] = False
+        for where in self._hits:
             if where[0] == column:
-                self.hits[where] = []
+                self._hits[where] = []
 
     def _decode(self, column: str, hits: _Hits, selected: Flags, within: Bits | None, bits: Bits) -> None:
         """OR the bitmaps of hits in `selected` blocks into `bits`.
