@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -31,7 +30,6 @@ from hive_bitmap.core.predicates.nodes import (
     Prefix,
     SparkLeaf,
     Unknown,
-    Value,
 )
 
 _ARROW = {
@@ -47,25 +45,6 @@ _SURROGATES = range(0xD800, 0xE000)
 Flags = npt.NDArray[np.bool_]
 # The distinct keys, in the column's Arrow type, for which Spark evaluated a leaf to TRUE.
 MatchingKeys = Mapping[SparkLeaf, pa.Array]
-
-
-@dataclass(frozen=True)
-class Interval:
-    """Bounds of the keys that a leaf can match.
-
-    Only keys from `low` to `high`, inclusive, can match; None means no bound. `nulls` says whether NULL can match. If
-    `points` is not None, only these keys can match. `points` is sorted, and empty if only NULL can match. Bounds are
-    values of the column's type. Strings are in the order of their UTF-8 bytes, which is also the order of Python's
-    strings and of Parquet's statistics.
-    """
-
-    low: Value | None = None
-    high: Value | None = None
-    nulls: bool = False
-    points: tuple[Value, ...] | None = None
-
-
-ALL_KEYS = Interval(nulls=True)
 
 
 def matches(leaf: Leaf, keys: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
@@ -86,29 +65,6 @@ def matches(leaf: Leaf, keys: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
             is_match = pc.starts_with(keys, prefix)
             is_match = pc.invert(is_match) if negated else is_match
     return np.asarray(pc.fill_null(is_match, False).to_numpy(zero_copy_only=False), dtype=np.bool_)
-
-
-def interval(leaf: Predicate) -> Interval:
-    """Return the bounds of the keys that a leaf can match.
-
-    The result is ALL_KEYS for a leaf other than IsNull, Compare, In or Prefix: a SparkLeaf may match any key.
-    """
-    match leaf:
-        case IsNull(_, negated):
-            return Interval() if negated else Interval(nulls=True, points=())
-        case Compare(_, "=", value):
-            return Interval(value, value, points=(value,))
-        case Compare(_, op, value):
-            return Interval(low=value if op[0] == ">" else None, high=value if op in ("<", "<=") else None)
-        case In(negated=False):
-            points = leaf.sorted_values
-            return Interval(points[0], points[-1], points=points)
-        case Prefix(_, prefix, False):
-            return Interval(prefix, _after(prefix))
-        case In() | Prefix():
-            return Interval()
-        case _:
-            return ALL_KEYS
 
 
 def _after(prefix: str) -> str | None:
@@ -161,7 +117,8 @@ def among(keys: pa.Array, values: pa.Array) -> Flags:
 def may_hold(node: Predicate, stats: KeyStats) -> bool:
     """Return whether a row group may hold a key that matches.
 
-    A key matches if the predicate is TRUE for the key. `stats` are the statistics of the row group.
+    A key matches if the predicate is TRUE for the key. `stats` are the statistics of the row group. Strings are in the
+    order of their UTF-8 bytes, which is also the order of Python's strings and of Parquet's statistics.
     """
     match node:
         case Constant(value):
@@ -172,11 +129,23 @@ def may_hold(node: Predicate, stats: KeyStats) -> bool:
             return any(may_hold(child, stats) for child in children)
         case Implied(test):
             return may_hold(test, stats)
-    bounds = interval(node)
-    if stats.low is None or (bounds.nulls and stats.nulls):
+    low, high = stats.low, stats.high
+    if low is None:  # the statistics have no bounds
         return True
-    if bounds.points is not None:
-        first = bisect_left(bounds.points, stats.low)
-        return first < len(bounds.points) and bounds.points[first] <= stats.high
-    low_enough = bounds.low is None or bounds.low <= stats.high
-    return low_enough and (bounds.high is None or bounds.high >= stats.low)
+    match node:
+        case IsNull(_, False):
+            return stats.nulls
+        case Compare(_, "=", value):
+            return bool(low <= value <= high)
+        case Compare(_, ">" | ">=", value):
+            return bool(value <= high)
+        case Compare(_, "<" | "<=", value):
+            return bool(low <= value)
+        case In(_, _, False):
+            values = node.sorted_values
+            first = bisect_left(values, low)
+            return first < len(values) and values[first] <= high
+        case Prefix(_, prefix, False):
+            after = _after(prefix)
+            return bool(prefix <= high and (after is None or low <= after))
+    return True  # `<>`, a negated leaf, or a leaf that only Spark can evaluate

@@ -21,12 +21,13 @@ from hive_bitmap.core.predicates.nodes import (
     In,
     IsNull,
     Leaf,
+    Predicate,
     Prefix,
     SparkLeaf,
     Unknown,
     Value,
 )
-from hive_bitmap.core.selecting.key_matches import ALL_KEYS, Interval, interval, key_matches, matches, may_hold
+from hive_bitmap.core.selecting.key_matches import key_matches, matches, may_hold
 
 OPS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -79,20 +80,13 @@ def leaves_and_keys(draw: st.DrawFn) -> tuple[Leaf, pa.Array]:
 
 @settings(max_examples=400)
 @given(leaves_and_keys())
-def test_matches_are_those_of_python_and_lie_in_the_interval(case: tuple[Leaf, pa.Array]) -> None:
+def test_matches_are_those_of_python_and_their_row_group_may_hold_them(case: tuple[Leaf, pa.Array]) -> None:
     leaf, keys = case
     found = matches(leaf, keys).tolist()
     assert found == [true_of(leaf, key) for key in keys.to_pylist()]
-    bounds = interval(leaf)
-    assert all(inside(key, bounds) for key, match in zip(keys.to_pylist(), found, strict=True) if match)
-
-
-def inside(key: Any, bounds: Interval) -> bool:
-    if key is None:
-        return bounds.nulls
-    low = bounds.low is None or key >= bounds.low
-    high = bounds.high is None or key <= bounds.high
-    return low and high and (bounds.points is None or key in bounds.points)
+    present = sorted(key for key in keys.to_pylist() if key is not None)
+    low, high = (present[0], present[-1]) if present else (None, None)
+    assert may_hold(leaf, KeyStats(low, high, nulls=keys.null_count > 0)) or not any(found)
 
 
 @pytest.mark.parametrize(
@@ -108,30 +102,42 @@ def test_booleans(leaf: Leaf, expected: Sequence[bool]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("leaf", "expected"),
+    ("leaf", "held", "not_held"),
     [
-        (Compare("k", "=", 5), Interval(5, 5, points=(5,))),
-        (Compare("k", "<", 5), Interval(high=5)),
-        (Compare("k", ">=", 5), Interval(low=5)),
-        (Compare("k", "<>", 5), Interval()),
-        (In("k", (5, 1, 3)), Interval(1, 5, points=(1, 3, 5))),
-        (In("k", (5, 1), True), Interval()),
-        (IsNull("k"), Interval(nulls=True, points=())),
-        (IsNull("k", True), Interval()),
-        (Prefix("k", "ab"), Interval("ab", "ac")),
-        (Prefix("k", "a\U0010ffff"), Interval("a\U0010ffff", "b")),
-        (Prefix("k", "\ud7ff"), Interval("\ud7ff", "\ue000")),
-        (Prefix("k", "\U0010ffff"), Interval("\U0010ffff", None)),
-        (Prefix("k", "ab", True), Interval()),
+        (Compare("k", "=", 5), [(5, 5), (4, 6)], [(1, 4), (6, 9)]),
+        (Compare("k", "<", 5), [(1, 2), (5, 9)], [(6, 9)]),
+        (Compare("k", "<=", 5), [(5, 9)], [(6, 9)]),
+        (Compare("k", ">=", 5), [(1, 5), (9, 9)], [(1, 4)]),
+        (Compare("k", ">", 5), [(1, 5), (9, 9)], [(1, 4)]),
+        (Compare("k", "<>", 5), [(5, 5), (1, 2)], []),
+        (In("k", (5, 1, 3)), [(1, 1), (2, 3), (0, 9), (5, 6)], [(-1, 0), (2, 2), (4, 4), (6, 9)]),
+        (In("k", (5, 1), True), [(5, 5), (2, 4)], []),
+        (IsNull("k"), [], [(1, 2)]),
+        (IsNull("k", True), [(1, 2)], []),
+        (Prefix("k", "ab"), [("a", "ab"), ("abz", "b"), ("ac", "b")], [("a", "aa"), ("aca", "b")]),
+        (Prefix("k", "a\U0010ffff"), [("a\U0010ffff", "x"), ("b", "x")], [("a", "az"), ("ba", "x")]),
+        (Prefix("k", "\ud7ff"), [("\ue000", "\ue001")], [("\ue001", "\ue001"), ("a", "b")]),
+        (Prefix("k", "\U0010ffff"), [("a", "\U0010ffffz")], [("a", "b")]),
+        (Prefix("k", "ab", True), [("ab", "ab")], []),
+        (SparkLeaf("f(k)", "k"), [(1, 2)], []),
+        (Unknown("?", "because"), [(1, 2)], []),
+        (Constant(True), [(1, 2)], []),
+        (Constant(None), [], [(1, 2)]),
     ],
 )
-def test_bounds(leaf: Leaf, expected: Interval) -> None:
-    assert interval(leaf) == expected
+def test_row_groups_that_may_hold_a_match(
+    leaf: Predicate, held: list[tuple[Any, Any]], not_held: list[tuple[Any, Any]]
+) -> None:
+    """A key right behind those with a prefix is held to be one of them."""
+    for nulls in (False, True):
+        assert all(may_hold(leaf, KeyStats(low, high, nulls)) for low, high in held)
+        assert not any(may_hold(leaf, KeyStats(low, high, nulls)) for low, high in not_held if leaf != IsNull("k"))
 
 
-@pytest.mark.parametrize("node", [SparkLeaf("f(k)", "k"), Unknown("?", "because"), Constant(True)])
-def test_of_what_is_not_ours_any_key_may_match(node: SparkLeaf | Unknown | Constant) -> None:
-    assert interval(node) == ALL_KEYS
+def test_what_statistics_do_not_tell_may_be_held() -> None:
+    assert may_hold(IsNull("k"), KeyStats(1, 2, nulls=True)) and not may_hold(IsNull("k"), KeyStats(1, 2, nulls=False))
+    for leaf in (IsNull("k"), IsNull("k", True), Compare("k", "=", 5), In("k", (5, 1)), Prefix("k", "ab")):
+        assert may_hold(leaf, KeyStats(None, None, nulls=False))
 
 
 def test_an_empty_column_and_chunks() -> None:
