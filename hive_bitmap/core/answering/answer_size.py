@@ -9,37 +9,22 @@ on.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from hive_bitmap.core.index import lookup as shards
 from hive_bitmap.core.memory_budget import Cache
-from hive_bitmap.core.predicates.nodes import Predicate, columns_of
+from hive_bitmap.core.predicates.nodes import columns_of
 from hive_bitmap.core.selecting.candidates import Lookup, LookupResults
 from hive_bitmap.core.selecting.lookup_units import IndexPart
 from hive_bitmap.errors import CorruptIndex, Unsupported
 
 ROW_BYTES = 128  # memory of a row in the JVM, without its values; the same as in AnswerSize.java
-
-
-class _Sample(NamedTuple):
-    """The number and size of keys in a shard's first row group.
-
-    `share` is the number of keys per index row: 1 if no two rows have the same key. `width` is the mean size of a key
-    in bytes.
-    """
-
-    share: float
-    width: float
-
-
 FEW_ROWS = 4096  # answers from at most so many rows are not estimated; counting still raises TooLarge
 KeySets = Sequence[Sequence[str]]  # names in lower case
-_Key = tuple[frozenset[str], tuple[tuple[str, ...], ...], frozenset[Predicate], int]
-_too_large: Cache[_Key, str] = Cache("answers that were too large", len)
-_samples: Cache[tuple[str, tuple[str, ...]], _Sample] = Cache("samples of keys", lambda sample: 0)
+too_large: Cache[tuple[Any, ...], str] = Cache("what was too large", len)  # reasons; `driver_rows` has some, too
 
 
 class TooLarge(Unsupported):
@@ -77,7 +62,7 @@ def estimated_keys(results: LookupResults, key_sets: KeySets, limit: int) -> int
     selected = sum(int(result.counts.sum()) for result in results.results)
     if not any(key_sets) or selected <= FEW_ROWS:
         return min(selected, FEW_ROWS) * sum(map(bool, key_sets))
-    if reason := _too_large.get(_key(results.lookups, key_sets, limit)):
+    if reason := too_large.get(_key(results.lookups, key_sets, limit)):
         raise TooLarge(reason)
     size = sum(_estimate(results.lookups, keys, selected) for keys in key_sets if keys)
     if size > limit:
@@ -92,10 +77,10 @@ def remember_too_large(lookups: Sequence[Lookup], key_sets: KeySets, limit: int)
     `key_sets`. The record is for this limit, these predicates and these shards, so it ends when the index changes.
     """
     reason = f"its keys take more than hive_bitmap.answer_bytes in the driver, {limit:,} bytes here"
-    _too_large.put(_key(lookups, key_sets, limit), reason)
+    too_large.put(_key(lookups, key_sets, limit), reason)
 
 
-def _key(lookups: Sequence[Lookup], key_sets: KeySets, limit: int) -> _Key:
+def _key(lookups: Sequence[Lookup], key_sets: KeySets, limit: int) -> tuple[Any, ...]:
     names = {key for keys in key_sets for key in keys}
     parts = (lookup.unit.parts[key] for lookup in lookups for key in names if key in lookup.unit.parts)
     sets = tuple(tuple(sorted(keys)) for keys in key_sets)
@@ -168,16 +153,16 @@ def _keys_of(parts: Sequence[tuple[Lookup, IndexPart]], keys: Sequence[str]) -> 
     return sum(of_each) if _are_apart([part for _, part in largest]) else max(of_each), width
 
 
-def _sample(lookup: Lookup, part: IndexPart, keys: Sequence[str]) -> _Sample:
+def _sample(lookup: Lookup, part: IndexPart, keys: Sequence[str]) -> tuple[float, float]:
+    """Return the number and the size of the keys in the first row group of a part.
+
+    The number is the number of keys per index row: 1 if no two rows have the same key. The size is the mean size of a
+    key in bytes. `keys` are the key columns.
+    """
     fields = [other.key for key in keys if (other := lookup.unit.parts.get(key)) and other.index == part.index]
-    path, size = part.shards[0]
-
-    def read() -> _Sample:
-        for values, _ in shards.all_entries(path, size, fields, lambda stats: True, part.kind):
-            return _Sample(_runs(values) / max(len(values[0]), 1), sum(map(_width, values)))
-        return _Sample(0.0, 0.0)
-
-    return _samples.of((path, tuple(field.name for field in fields)), read)
+    for values, _ in shards.all_entries(*part.shards[0], fields, lambda stats: True, part.kind):
+        return _runs(values) / max(len(values[0]), 1), sum(map(_width, values))
+    return 0.0, 0.0
 
 
 def _runs(columns: Sequence[pa.DictionaryArray]) -> int:

@@ -14,14 +14,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hive_bitmap.core.answering.answer_size import TooLarge
+from hive_bitmap.core.answering.answer_size import TooLarge, too_large
 from hive_bitmap.core.formats.key_values import column_type
 from hive_bitmap.core.index.fingerprint import Fingerprint, are_unchanged
-from hive_bitmap.core.memory_budget import Cache
 from hive_bitmap.core.parallel import map_parallel
 from hive_bitmap.core.planning.plan import Plan
 from hive_bitmap.core.planning.prices import DRIVER_THREADS
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 SECONDS = 5.0  # the longest read; after it Spark takes over, because a user can cancel jobs of Spark
 BYTES_AT_ONCE = 64 << 20  # the most that a reader may decode at once
-_Key = tuple[str, str | None, int | None, int | None, str, tuple[str, ...]]
-_too_large: Cache[_Key, bool] = Cache("rows that were too large", lambda value: 0)
 
 
 def fetch_of(prepared: Prepared, pieces: Sequence[Piece]) -> FetchPart | None:
@@ -53,7 +50,7 @@ def fetch_of(prepared: Prepared, pieces: Sequence[Piece]) -> FetchPart | None:
     plan, columns, results = prepared.plan, prepared.request.columns, prepared.results
     if results is None or plan.strategy is not Strategy.ROWS or not plan.in_driver:
         return None
-    if _too_large.get(_key(plan, columns)):
+    if too_large.get(_key(plan, columns)):
         return None
     compared: tuple[Fingerprint, ...] = ()
     if prepared.unbounded is not None:
@@ -83,7 +80,7 @@ def rows(spark: SparkSession, fetch: FetchPart) -> pa.Table | None:
     except (HiveBitmapError, FileNotFoundError) as e:
         log.info("Spark reads the rows of table %s: %s", fetch.plan.table, e)
         if isinstance(e, TooLarge):
-            _too_large.put(_key(fetch.plan, fetch.columns), True)
+            too_large.put(_key(fetch.plan, fetch.columns), str(e))
         return None
     all_batches = [batch for batches in task_batches for batch in batches]
     table = pa.Table.from_batches(all_batches) if all_batches else _no_rows(fetch.tasks[0])
@@ -91,7 +88,7 @@ def rows(spark: SparkSession, fetch: FetchPart) -> pa.Table | None:
     return table.select([names[column.lower()] for column in fetch.columns])
 
 
-def _key(plan: Plan, columns: Sequence[str]) -> _Key:
+def _key(plan: Plan, columns: Sequence[str]) -> tuple[Any, ...]:
     return plan.table, plan.predicate, plan.rows_selected, plan.bytes_total, str(plan.first or ""), tuple(columns)
 
 
