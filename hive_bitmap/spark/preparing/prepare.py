@@ -5,7 +5,7 @@ The steps are: choose the indexes, take a snapshot of the table, look up, and ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING
@@ -192,9 +192,9 @@ def _by_cost(spark: SparkSession, case: PlannedRequest, snapshot: Snapshot) -> P
         and not is_summarized(results.lookups, keys, summarized)
     ]
     keys = estimated_keys(results, counted, case.settings.answer_bytes)
-    columns, constants, pieces = _columns(case, snapshot), _constants(case, snapshot), _pieces(case, results)
+    pieces = _pieces(case, results)
     inputs = replace(
-        _inputs(case, snapshot, columns, _unreadable(case, columns, constants, results, pieces)),
+        _inputs(case, snapshot, results, pieces),
         answer_seconds=seconds + keys * COUNT_PRICES.key,
         spark_count_seconds=spark_seconds + keys * COUNT_PRICES.spark_key,
     )
@@ -203,8 +203,8 @@ def _by_cost(spark: SparkSession, case: PlannedRequest, snapshot: Snapshot) -> P
         request=case.request,
         resolved=case.resolved,
         format=case.format,
-        columns=columns,
-        constants=constants,
+        columns=_columns(case, snapshot),
+        constants=_constants(case, snapshot),
         aggregates=case.choice.aggregates,
         results=results,
         pieces=pieces,
@@ -284,9 +284,7 @@ def _all_is_read(spark: SparkSession, case: PlannedRequest, snapshot: Snapshot) 
     if sample is None:
         return None
     results, _, _ = look_up_snapshot(spark, sample, case, ())
-    columns, constants, pieces = _columns(case, sample), _constants(case, sample), _pieces(case, results)
-    unreadable = _unreadable(case, columns, constants, results, pieces)
-    inputs = replace(_inputs(case, sample, columns, unreadable), scale=size / max(sample.files.bytes, 1))
+    inputs = replace(_inputs(case, sample, results, _pieces(case, results)), scale=size / max(sample.files.bytes, 1))
     plan = make_plan(inputs, case.choice.uses, results)
     if _bounded(case, sample, results, 1 / inputs.scale) is not None:  # few of the matching blocks may be needed
         return None
@@ -338,8 +336,9 @@ def _pieces(case: PlannedRequest, results: LookupResults) -> list[Piece | WholeP
 
 
 def _inputs(
-    case: PlannedRequest, snapshot: Snapshot, columns: Sequence[KeyColumn], unreadable: Mapping[str, str]
+    case: PlannedRequest, snapshot: Snapshot, results: LookupResults, pieces: Sequence[Piece | WholePiece] | None
 ) -> PlanInputs:
+    columns, constants = _columns(case, snapshot), _constants(case, snapshot)
     names = frozenset(column.name.lower() for column in columns)
     return PlanInputs(
         table=case.resolved.base.full_name,
@@ -352,7 +351,7 @@ def _inputs(
         schemas=snapshot.schemas,
         count=case.request.count,
         sums=bool(case.request.measures),
-        unreadable=unreadable,
+        unreadable=_unreadable(case, columns, constants, results, pieces),
         engine_skips=engine_skips(case.resolved),
         engine_reads_only=case.settings.engine_reads_only,
         share=case.share,
