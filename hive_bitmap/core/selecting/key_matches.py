@@ -121,8 +121,8 @@ def may_hold(node: Predicate, stats: KeyStats) -> bool:
     order of their UTF-8 bytes, which is also the order of Python's strings and of Parquet's statistics.
     """
     match node:
-        case Constant(value):
-            return value is True
+        case Constant(truth):
+            return truth is True
         case And(children):
             return all(may_hold(child, stats) for child in children)
         case Or(children):

@@ -92,7 +92,7 @@ class Report:
         return {name: getattr(self, name) for name in texts} | chosen | figures | optional
 
 
-def read_figures(plan: Plan) -> dict[str, int]:
+def read_figures(plan: Plan) -> dict[str, Any]:
     """Count the blocks and files that a plan reads; return the FIGURES of a report."""
     read = plan.kept_blocks or 0, plan.blocks_total or 0, int(plan.kept_files.sum()), plan.files.num_rows
     return dict(zip(FIGURES, read, strict=True))
