@@ -122,14 +122,9 @@ class Cursor(Tokens):
         if expression := key_text(text):
             self.at = end
             return expression
-        if self.next_is_call():
+        if end > start + 1 and any(token.kind not in ("word", "name") for token in self.tokens[start:end]):
             raise self.error(f"a key that is an expression needs a name: {text.strip()} AS name")
         return self.name()
-
-    def next_is_call(self) -> bool:
-        """Return whether a name and an opening bracket come next."""
-        following = self.tokens[self.at + 1 : self.at + 2]
-        return self.token.kind in ("word", "name") and [token.key for token in following] == ["("]
 
     def items(self, item: Callable[[], _Item]) -> tuple[_Item, ...]:
         """Consume a list of items in parentheses, separated by commas.

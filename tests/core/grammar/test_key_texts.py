@@ -40,6 +40,8 @@ def test_both_dialects_take_expressions(items: str, expected: list[object]) -> N
     [
         ("date_trunc('HOUR', ts)", "a key that is an expression needs a name: date_trunc('HOUR', ts) AS name"),
         ("k, to_date(ts)", "needs a name: to_date(ts) AS name"),
+        ("n % 10", "needs a name: n % 10 AS name"),
+        ("(n % 10), k", "needs a name: (n % 10) AS name"),
         ("a b", "mismatched input 'b', expecting , or )"),
         ("f(a AS b", "mismatched input"),
         ("", "mismatched input ')', expecting a name"),

@@ -259,6 +259,8 @@ REFUSED = {
     "max(n) AS x": "is not among|more than an expression|MISSING",
     "explode(sequence(n, n)) AS x": "more than an expression|is not among",
     "'unfinished AS x": "column|unfinished",
+    f"{'(' * 3000}n % 3{')' * 3000} AS x": "it is nested too deep",
+    f"{'substring(' * 3000}s{', 1, 5)' * 3000} AS x": "it is nested too deep",
 }
 
 

@@ -214,10 +214,15 @@ public final class KeyExpressions {
         if (resolved instanceof Attribute) throw new NotServed("it is a column: leave out its name after AS");
     }
 
-    /** Calls Spark. If Spark does not understand an expression, throws NotServed with the first line of Spark's message. */
+    /**
+     * Calls Spark. If Spark does not understand an expression, throws NotServed with the first line of Spark's message; if its parser
+     * or its optimizer needs more stack than the thread has, with a sentence.
+     */
     static Expression refusedIfUnknown(Callable<Expression> call) {
         try {
             return call.call();
+        } catch (StackOverflowError e) {
+            throw new NotServed("it is nested too deep");
         } catch (Exception e) {
             if (e instanceof AnalysisException) throw new NotServed(e.getMessage().lines().findFirst().orElse(e.toString()).strip());
             throw KeyExpressions.<RuntimeException>unchecked(e);
