@@ -458,4 +458,6 @@ def _cause(error: Exception) -> str:
     """
     lines = [line.strip(": ") for line in str(error).splitlines() if not line.startswith(("\t", "An error occurred"))]
     reason = next(filter(None, lines), type(error).__name__)
+    if "PARAM_VALUE" in reason:  # the column of a metastore that holds properties
+        return "the metastore holds no property as long as one of this index: give it fewer aggregates or shorter texts"
     return f"{reason}; give another LOCATION" if "within managed warehouse root" in reason else reason

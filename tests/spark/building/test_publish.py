@@ -110,6 +110,17 @@ def test_an_external_root_without_a_file_system(spark: SparkSession, database: s
     require_right(spark, flat)
 
 
+def test_a_text_that_the_metastore_cannot_hold(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    flat = flat_table(spark, tmp_path / "t")
+    before = table_names(spark)
+    said = "nothing of it remains: the metastore holds no property as long as one of this index: give it fewer"
+    with pytest.raises(BuildFailed, match=said):
+        hive_bitmap.build(spark, flat, ["k"], comment="x" * 100_000)
+    assert table_names(spark) == before
+    hive_bitmap.build(spark, flat, ["k"])
+    require_right(spark, flat)
+
+
 def test_an_index_that_is_dropped_meanwhile(memory: SparkSession, tmp_path: Path) -> None:
     """Those before it are published, those behind it are not, and the error says so."""
     flat = flat_table(memory, tmp_path / "t")
