@@ -326,19 +326,22 @@ def attach(
     definitions: Sequence[Definition],
     former: Sequence[Index],
     progress: ProgressCallback | None = None,
+    *,
+    is_same_table: bool = False,
 ) -> list[BuildReport]:
     """Build the indexes of a renamed table from the indexes of its old name.
 
     `definitions` are the new indexes, and `former` the old index for each, in the same order. Shards are linked or
     rewritten. Base files that are unchanged since they were indexed are not read, even if their folder was moved. The
-    old indexes stay unchanged. `progress` is called with the state of the build, while it runs. Raise BuildFailed.
-    Raise Unsupported if both the table and the old indexes have files, but no current file of the table is covered.
+    old indexes stay unchanged. `progress` is called with the state of the build, while it runs. `is_same_table` says
+    that `base` certainly is the table with the old name. Otherwise, raise Unsupported if both the table and the old
+    indexes have files, but no current file of the table is covered. Raise BuildFailed.
     """
     planned = plan_attachment(spark, base, definitions, former)
     segments = [change.segment for change in planned.changes]
     knows_files = any(scope.before.covered.files.num_rows for scope in planned.scopes)
     is_read_only = any(segment.read for segment in segments) and not any(segment.files.num_rows for segment in segments)
-    if knows_files and is_read_only:
+    if knows_files and is_read_only and not is_same_table:
         names = ", ".join(index.definition.name for index in former)
         raise Unsupported(f"no file of table {base.full_name} is covered by index {names}: it is another table")
     return _run(spark, planned, True, progress, time.monotonic())

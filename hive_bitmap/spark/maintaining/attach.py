@@ -39,7 +39,7 @@ def attach(
     not exist. Raise Unsupported if there is still a table with the name `former`, or if an index is not trusted or does
     not fit the table. Raise AlreadyExists if the new name of an index is taken, and BuildFailed if a build fails.
     """
-    reports, staying = _attach(spark, table, former, progress)
+    reports, staying = _attach(spark, table, former, progress, is_same_table=False)
     if staying:
         names = [index.definition.name for index in staying]
         reports = [*reports, *build.refresh(spark, table, names, progress=progress)]
@@ -49,16 +49,23 @@ def attach(
 def attach_renamed(spark: SparkSession, table: str, former: str) -> None:
     """Attach the indexes of a table that Spark has just renamed.
 
-    Indexes whose files stay in place are not refreshed, because a rename changes no file. Raise the errors of `attach`.
+    Indexes whose files stay in place are not refreshed, because a rename changes no file. The table may have no file
+    that an index covers, for example after an INSERT OVERWRITE. Raise the errors of `attach`.
     """
-    _attach(spark, table, former, None)
+    _attach(spark, table, former, None, is_same_table=True)
 
 
 def _attach(
-    spark: SparkSession, table: str, former: str, progress: Callable[[BuildProgress], None] | None
+    spark: SparkSession,
+    table: str,
+    former: str,
+    progress: Callable[[BuildProgress], None] | None,
+    *,
+    is_same_table: bool,
 ) -> tuple[list[BuildReport], list[Index]]:
     """Attach the indexes that a renamed table had under its name `former`.
 
+    `is_same_table` says that this is certainly the table with the old name.
     Return the reports of the indexes that `build.attach` built from former indexes, and the indexes that only got the
     new name, because their base files stayed in place. The latter are not refreshed.
     """
@@ -75,7 +82,9 @@ def _attach(
         _keep(spark, base, index, indexes, renamed[index.definition.name])
     moving = [index for index in missing if index not in staying]
     definitions = [_moved(spark, base, existing, index, renamed[index.definition.name]) for index in moving]
-    reports = list(build.attach(spark, base, definitions, moving, progress)) if moving else []
+    reports = []
+    if moving:
+        reports = list(build.attach(spark, base, definitions, moving, progress, is_same_table=is_same_table))
     for index in indexes:
         if index not in staying:
             publish.drop(spark, metastore.describe(spark, table), publish.index_to_drop(spark, index, indexes))

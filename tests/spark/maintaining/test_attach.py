@@ -14,6 +14,7 @@ from hive_bitmap.core.index import generation, roots
 from hive_bitmap.core.stores import local_path
 from hive_bitmap.errors import NotFound, Unsupported
 from hive_bitmap.spark.building import publish
+from hive_bitmap.spark.maintaining.attach import attach_renamed
 from hive_bitmap.spark.metastore import alter_table, metastore
 from hive_bitmap.spark.registry import catalog
 from tests import asking
@@ -153,6 +154,40 @@ def test_what_is_refused(memory: SparkSession, tmp_path: Path) -> None:
     hive_bitmap.attach(memory, "new", "parted")
     require_verified(memory, "new")
     assert len(generations(memory, "db")) == 1
+
+
+def test_a_renamed_table_without_a_covered_file_is_no_other_table(memory: SparkSession, tmp_path: Path) -> None:
+    """All of its partitions were replaced before Spark renamed it."""
+    parted_table(memory, tmp_path / "t", 2)
+    hive_bitmap.build(memory, "parted", ["k"])
+    drop_partitions(memory, "parted", 1, 2)
+    write(tmp_path / "t" / "p=7", 3, first=10)
+    repair(memory, "parted")
+    drop_partitions(memory, "parted", 1, 2)
+    rename_table(memory, "parted", "new")
+    attach_renamed(memory, "new", "parted")
+    assert (status(memory, "new").fresh, status(memory, "new").problem) == (3, "")
+    require_verified(memory, "new")
+    with pytest.raises(NotFound):
+        hive_bitmap.show(memory, "parted")
+
+
+def test_a_table_that_was_overwritten_keeps_its_indexes_when_it_is_renamed(spark: SparkSession, database: str) -> None:
+    """No file is one that the index knows, as in another table; but Spark has renamed this one."""
+    hive_bitmap.enable(spark)
+    managed(spark, "parquet")
+    hive_bitmap.build(spark, "old", ["k"])
+    hive_bitmap.build(spark, "old", ["id"])
+    spark.sql("INSERT OVERWRITE old SELECT CAST(id % 9 AS int), id, id % 2 FROM range(400, 600, 1, 1)")
+    spark.sql("ALTER TABLE old RENAME TO new")
+    assert [(one.definition.name, one.fresh, one.problem) for one in hive_bitmap.show(spark, "new")] == [
+        ("id", 2, ""),
+        ("k", 2, ""),
+    ]
+    require_right(spark, "new")
+    require_verified(spark, "new")
+    with pytest.raises(NotFound):
+        hive_bitmap.show(spark, "old")
 
 
 def test_an_attachment_that_was_killed_is_finished_by_the_next(
