@@ -36,13 +36,15 @@ def attach(
     `table` is the new name of the table, and `former` its old name. Files that are unchanged since they were indexed
     are not read again. Return a report for each index that this call has attached, sorted by name. A session with
     indexes enabled attaches indexes itself at `ALTER TABLE .. RENAME TO`. Raise NotFound if the table or the indexes do
-    not exist. Raise Unsupported if there is still a table with the name `former`, or if an index is not trusted or does
-    not fit the table. Raise AlreadyExists if the new name of an index is taken, and BuildFailed if a build fails.
+    not exist. Raise Unsupported if there is still a table with the name `former`. Also raise Unsupported if an index is
+    not trusted or does not fit the table, after all other indexes have been attached. Raise AlreadyExists if the new
+    name of an index is taken, and BuildFailed if a build fails.
     """
-    reports, staying = _attach(spark, table, former, progress, is_same_table=False)
+    reports, staying, left_out = _attach(spark, table, former, progress, is_same_table=False)
     if staying:
         names = [index.definition.name for index in staying]
         reports = [*reports, *build.refresh(spark, table, names, progress=progress)]
+    _require_none(left_out)
     return sorted(reports, key=lambda report: report.definition.name)
 
 
@@ -52,7 +54,14 @@ def attach_renamed(spark: SparkSession, table: str, former: str) -> None:
     Indexes whose files stay in place are not refreshed, because a rename changes no file. The table may have no file
     that an index covers, for example after an INSERT OVERWRITE. Raise the errors of `attach`.
     """
-    _attach(spark, table, former, None, is_same_table=True)
+    _, _, left_out = _attach(spark, table, former, None, is_same_table=True)
+    _require_none(left_out)
+
+
+def _require_none(left_out: Sequence[str]) -> None:
+    """Raise Unsupported if indexes were left out, after all others have been attached."""
+    if left_out:
+        raise Unsupported("; ".join((*left_out, "all other indexes have been attached")))
 
 
 def _attach(
@@ -62,15 +71,20 @@ def _attach(
     progress: Callable[[BuildProgress], None] | None,
     *,
     is_same_table: bool,
-) -> tuple[list[BuildReport], list[Index]]:
+) -> tuple[list[BuildReport], list[Index], list[str]]:
     """Attach the indexes that a renamed table had under its name `former`.
 
-    `is_same_table` says that this is certainly the table with the old name.
-    Return the reports of the indexes that `build.attach` built from former indexes, and the indexes that only got the
-    new name, because their base files stayed in place. The latter are not refreshed.
+    `is_same_table` says that this is certainly the table with the old name. Return the reports of the indexes that
+    `build.attach` built from former indexes, the indexes that only got the new name, because their base files stayed in
+    place, and why other indexes were left out. Indexes that stayed are not refreshed. Raise Unsupported if all indexes
+    would be left out.
     """
     base, existing = catalog.table_and_indexes(spark, table)
-    indexes = _of_former(spark, base, former)
+    of_former = _of_former(spark, base, former)
+    problems = _problems(spark, base, of_former)
+    if len(problems) == len(of_former):
+        raise Unsupported("; ".join(problems.values()))
+    indexes = [index for index in of_former if index.definition.name not in problems]
     names = {index.definition.name for index in existing}
     missing = [index for index in indexes if index.definition.name not in names]
     keys = sorted({column.name for index in missing for column in index.definition.read_columns(base)})
@@ -79,7 +93,7 @@ def _attach(
         permission.require_reading(spark, base, keys, "to attach indexes")
     staying = build_scope.that_stayed(spark, base, [index for index in missing if _may_stay(spark, base, index)])
     for index in staying:
-        _keep(spark, base, index, indexes, renamed[index.definition.name])
+        _keep(spark, base, index, of_former, renamed[index.definition.name])
     moving = [index for index in missing if index not in staying]
     definitions = [_moved(spark, base, existing, index, renamed[index.definition.name]) for index in moving]
     reports = []
@@ -87,42 +101,45 @@ def _attach(
         reports = list(build.attach(spark, base, definitions, moving, progress, is_same_table=is_same_table))
     for index in indexes:
         if index not in staying:
-            publish.drop(spark, metastore.describe(spark, table), publish.index_to_drop(spark, index, indexes))
+            publish.drop(spark, metastore.describe(spark, table), publish.index_to_drop(spark, index, of_former))
     for index, definition in zip(moving, definitions, strict=True):
         if not index.definition.has_default_table:
             _rename_table(spark, table, definition, index.definition.index_table)
-    return reports, staying
+    return reports, staying, list(problems.values())
 
 
 def _of_former(spark: SparkSession, base: Table, former: str) -> list[Index]:
     """Return the indexes that a renamed table had under its name `former`.
 
     `base` is the renamed table. Raise NotFound if there are no such indexes. Raise Unsupported if there still is a
-    table named `former`, or if an index is not trusted.
+    table named `former`.
     """
     existing, indexes = catalog.find_even_if_dropped(spark, former)
     if existing is not None:
         raise Unsupported(
             f"table {existing.full_name} still exists: only indexes of a table that was renamed can be attached"
         )
-    judge = trust.by_base(spark, base)
-    for index in indexes:
-        if problem := index.problem if not index.trusted else judge(index.table, index.definition):
-            raise Unsupported(problem)
     return indexes
 
 
-def _under_new_name(base: Table, former: Definition) -> Definition:
-    """Return an index's definition under its table's new name.
+def _problems(spark: SparkSession, base: Table, indexes: Sequence[Index]) -> dict[str, str]:
+    """Return by name why indexes of a renamed table cannot be attached.
 
-    Raise Unsupported if the index does not fit the table.
+    They are not trusted, or do not fit the table `base`.
     """
+    judge, problems = trust.by_base(spark, base), {}
+    for index in indexes:
+        problem = index.problem if not index.trusted else judge(index.table, index.definition)
+        if problem := problem or schema_drift.problem(base, _under_new_name(base, index.definition)):
+            problems[index.definition.name] = problem
+    return problems
+
+
+def _under_new_name(base: Table, former: Definition) -> Definition:
+    """Return an index's definition under its table's new name."""
     index_database = "" if former.index_database == base.database else former.index_database
     renamed = replace(former, database=base.database, table=base.name, index_database=index_database)
-    renamed = renamed.renewed(base) if former.is_former else renamed
-    if problem := schema_drift.problem(base, renamed):
-        raise Unsupported(problem)
-    return renamed
+    return renamed.renewed(base) if former.is_former else renamed
 
 
 def _may_stay(spark: SparkSession, base: Table, index: Index) -> bool:

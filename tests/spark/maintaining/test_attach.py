@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,8 @@ from tests.spark.maintaining.life import (
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from tests.spark.metastore.memory import MemoryMetastore
 
 QUERIES = (
     "SELECT count(*) FROM new WHERE k = 3",
@@ -154,6 +157,25 @@ def test_what_is_refused(memory: SparkSession, tmp_path: Path) -> None:
     hive_bitmap.attach(memory, "new", "parted")
     require_verified(memory, "new")
     assert len(generations(memory, "db")) == 1
+
+
+@pytest.mark.parametrize("attach", [attach_renamed, hive_bitmap.attach])
+def test_an_index_that_cannot_be_attached_keeps_no_other_from_it(
+    memory: SparkSession, in_memory: MemoryMetastore, tmp_path: Path, attach: Callable[..., object]
+) -> None:
+    """One is another user's, and one is on a column that the table has no more."""
+    parted_table(memory, tmp_path / "t", 2)
+    for names in (["k"], ["id"], [["k", "id"]]):
+        hive_bitmap.build(memory, "parted", names)
+    in_memory.give("db", "db__parted_k_id__", owner="bob")
+    in_memory.give("db", "parted", columns=(Column("k", "int"), Column("other", "bigint")))
+    rename_table(memory, "parted", "new")
+    problems = "index id is on id bigint.*; .*index table .*belongs to bob.*; all other indexes have been attached"
+    with pytest.raises(Unsupported, match=problems):
+        attach(memory, "new", "parted")
+    assert (status(memory, "new").definition.name, status(memory, "new").fresh) == ("k", 4)
+    require_verified(memory, "new")
+    assert [one.definition.name for one in hive_bitmap.show(memory, "parted")] == ["id", "k_id"]
 
 
 def test_a_renamed_table_without_a_covered_file_is_no_other_table(memory: SparkSession, tmp_path: Path) -> None:
