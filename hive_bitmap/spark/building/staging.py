@@ -73,7 +73,7 @@ def in_scratch(
 
     The generation lies in the root of the first index. If this index has no root yet, it lies where the root would be.
     """
-    if not _is_needed(base, definitions):
+    if not _is_needed(base, sources, definitions):
         yield ""
         return
     is_new, this_metastore = (
@@ -114,7 +114,7 @@ def staged(
     cannot read the table, and Unsupported if this session might read other files than the listed files.
     """
     definitions = list(definitions)
-    if not _is_needed(base, definitions) or not sources:
+    if not _is_needed(base, sources, definitions):
         yield ""
         return
     is_read = format_of(base) in LAYOUTS
@@ -140,8 +140,10 @@ def staged(
         deletion.delete_staging(inner, parent(folder))
 
 
-def _is_needed(base: Table, definitions: Sequence[Definition]) -> bool:
-    """Return whether tasks cannot read all values themselves."""
+def _is_needed(base: Table, sources: Sequence[Source], definitions: Sequence[Definition]) -> bool:
+    """Return whether there are files of which tasks cannot read all values themselves."""
+    if not any(source.files for source in sources):
+        return False
     return format_of(base) in LAYOUTS or any(map(_has_expressions, definitions))
 
 

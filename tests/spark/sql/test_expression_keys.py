@@ -448,3 +448,14 @@ def test_a_key_that_fails_is_computed_only_for_rows_for_which_the_query_does(
         query = "SELECT CAST(n AS TINYINT) AS e, count(*) FROM t WHERE n < 100 GROUP BY e"
         assert not difference(by_index(spark, query, "index only"), by_spark(spark, query))
         assert told(spark, query, "index only") == ANSWERED
+
+
+@pytest.mark.parametrize("stored", ["USING parquet", "STORED AS TEXTFILE"])
+def test_a_table_without_files_is_verified(spark: SparkSession, database: str, stored: str) -> None:
+    spark.sql(f"CREATE TABLE t (n int) {stored}")
+    spark.sql("INSERT INTO t VALUES (1), (2), (3)")
+    hive_bitmap.build(spark, "t", ["n % 2 AS r"])
+    spark.sql("TRUNCATE TABLE t")
+    assert [verified.problems for verified in hive_bitmap.verify(spark, "t")] == [()]
+    hive_bitmap.refresh(spark, "t")
+    assert by_index(spark, "SELECT n % 2, count(*) FROM t GROUP BY 1", "index only").rows == []
