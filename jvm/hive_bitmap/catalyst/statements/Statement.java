@@ -112,9 +112,9 @@ public final class Statement {
         }
     }
 
-    /** Logs that the indexes of a renamed table, if it has any, still belong to the old name. */
+    /** Logs that indexes of a renamed table may still belong to the old name. */
     static void logNotAttached(String text, String why) {
-        LOG.warn("{}: its indexes, if it has any, still have its old name: attach them by hive-bitmap attach NEW --from OLD; {}", text, why);
+        LOG.warn("{}: indexes of the table may still have its old name: attach them by hive-bitmap attach NEW --from OLD; {}", text, why);
     }
 
     private JsonNode answer(SparkSession session) {
