@@ -82,6 +82,14 @@ class Table:
         """
         return (*self.columns, *(expression.key for expression in self.computed))
 
+    def data_keys(self, keys: Sequence[str]) -> list[str]:
+        """Return the names among `keys` that are `keyed_columns`, in lower case and in the same order.
+
+        Partition columns are left out.
+        """
+        columns = {column.name.lower() for column in self.keyed_columns}
+        return [key.lower() for key in keys if key.lower() in columns]
+
     @property
     def full_name(self) -> str:
         return full_name(self.catalog, self.database, self.name)

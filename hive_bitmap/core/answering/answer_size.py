@@ -154,10 +154,10 @@ def _keys_of(parts: Sequence[tuple[Lookup, IndexPart]], keys: Sequence[str]) -> 
 
 
 def _sample(lookup: Lookup, part: IndexPart, keys: Sequence[str]) -> tuple[float, float]:
-    """Return the number and the size of the keys in the first row group of a part.
+    """Return the number of keys per index row, and their mean size in bytes.
 
-    The number is the number of keys per index row: 1 if no two rows have the same key. The size is the mean size of a
-    key in bytes. `keys` are the key columns.
+    The number is 1 if no two rows have the same key. Only the first row group of the part is read. `keys` are the key
+    columns.
     """
     fields = [other.key for key in keys if (other := lookup.unit.parts.get(key)) and other.index == part.index]
     for values, _ in shards.all_entries(*part.shards[0], fields, lambda stats: True, part.kind):

@@ -289,9 +289,10 @@ def look_up_files(
 
 
 def find_lookups(table: TableFiles, predicates: Sequence[Predicate], chosen: Mapping[str, Definition]) -> LookupResults:
-    """Return the lookups of the fresh files, without results, and the files to read whole.
+    """Return the lookups of the fresh files, and the files to read whole.
 
-    `predicates` has the residual predicate of each partition, `chosen` the indexes by lower-case column name.
+    The lookups have no results yet. `predicates` has the residual predicate of each partition, `chosen` the indexes by
+    lower-case column name.
     """
     matching = np.array([not isinstance(node, Constant) or node.value is True for node in predicates], bool)
     coverage = {d.name: table.records[d.name] for d in chosen.values() if d.name in table.records}

@@ -141,7 +141,7 @@ def staged(
 
 
 def _is_needed(base: Table, sources: Sequence[Source], definitions: Sequence[Definition]) -> bool:
-    """Return whether there are files of which tasks cannot read all values themselves."""
+    """Return whether the files have values that tasks cannot read themselves."""
     if not any(source.files for source in sources):
         return False
     return format_of(base) in LAYOUTS or any(map(_has_expressions, definitions))

@@ -93,7 +93,7 @@ class Report:
 
 
 def read_figures(plan: Plan) -> dict[str, Any]:
-    """Count the blocks and files that a plan reads; return the FIGURES of a report."""
+    """Return the FIGURES of a report on a plan."""
     read = plan.kept_blocks or 0, plan.blocks_total or 0, int(plan.kept_files.sum()), plan.files.num_rows
     return dict(zip(FIGURES, read, strict=True))
 

@@ -119,6 +119,5 @@ def is_countable_together(prepared: Prepared, *, others_by_spark: bool = False) 
     untyped = {column.name.lower() for column in base.partition_columns if column.name not in constant_columns}
     if any(key.lower() in untyped for keys in key_sets for key in keys):
         return False
-    stored = {column.name.lower() for column in base.keyed_columns}  # unlike partition columns
-    stored_keys = [[key.lower() for key in keys if key.lower() in stored] for keys in key_sets]
-    return all(is_countable(lookup.unit, keys) for lookup in results.lookups for keys in stored_keys)
+    data_keys = [base.data_keys(keys) for keys in key_sets]
+    return all(is_countable(lookup.unit, keys) for lookup in results.lookups for keys in data_keys)

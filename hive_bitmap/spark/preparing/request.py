@@ -46,7 +46,7 @@ UNKNOWN_TEST = 3  # a test that no index covers is assumed to keep one of so man
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A request for rows of a table, or with `count`, for the number of rows."""
+    """A request for rows of a table, or for their number (`count`)."""
 
     table: str
     predicate: str | None  # as SQL for people; None: all rows
@@ -192,7 +192,7 @@ class PlannedRequest:
         """
         request = self.request
         sets = (request.grouping_sets or (request.keys,)) if request.count else ()
-        return [_data_keys(keys, self.resolved.base) or ([ANY_KEY] if request.measures else []) for keys in sets]
+        return [self.resolved.base.data_keys(keys) or ([ANY_KEY] if request.measures else []) for keys in sets]
 
     @property
     def mergeable(self) -> frozenset[str]:
@@ -256,7 +256,7 @@ class PlannedRequest:
 
 def _choice(request: Request, resolved: ResolvedTable) -> IndexChoice:
     """Choose the indexes that serve a request."""
-    base, keys = resolved.base, _data_keys(request.keys, resolved.base)
+    base, keys = resolved.base, resolved.base.data_keys(request.keys)
     indexes = [(index.definition, index.why_not) for index in resolved.indexes]
     partitioned_by = {column.name.lower() for column in base.partition_columns}
     if request.measures:
@@ -271,12 +271,3 @@ def _choice(request: Request, resolved: ResolvedTable) -> IndexChoice:
     return choice.noting(
         {index.definition.name: index.unusable_key for index in resolved.indexes if index.unusable_key}
     )
-
-
-def _data_keys(keys: Sequence[str], base: Table) -> list[str]:
-    """Return the keys that come from data columns, in lower case.
-
-    Such a key is a data column, or an expression over data columns. Partition columns are left out.
-    """
-    columns = {column.name.lower() for column in base.keyed_columns}
-    return [key.lower() for key in keys if key.lower() in columns]

@@ -119,7 +119,7 @@ def known_counts(
         return _counts_by_set(spark, prepared, changed)
     except TooLarge as e:
         log.info("%s is counted by Spark: %s", prepared.request.table, e)
-        key_sets = [_data_keys(prepared, keys) for keys in prepared.request.grouping_sets]
+        key_sets = [prepared.resolved.base.data_keys(keys) for keys in prepared.request.grouping_sets]
         remember_too_large(prepared.results.lookups, key_sets, prepared.resolved.settings.answer_bytes)
         return None
     except NotSummed as e:
@@ -132,15 +132,6 @@ def known_counts(
             raise
         fallback_reason(store_error)
         return None
-
-
-def _data_keys(prepared: Prepared, keys: Sequence[str]) -> list[str]:
-    """Return the keys that come from data columns, in lower case.
-
-    Such a key is a data column, or an expression over data columns. Partition columns are left out.
-    """
-    key_names = {key.lower() for key in keys}
-    return [column.name.lower() for column in prepared.resolved.base.keyed_columns if column.name.lower() in key_names]
 
 
 def _counts_by_set(
@@ -187,7 +178,7 @@ def _counts_of_set(
     lookups, indexed_rows = list[Lookup](), 0
     nothing, uncounted = schema.empty_table(), list[Lookup]()
     counts = RunningSums(nothing, limit, aggregates) if aggregates else RunningCounts(nothing, limit)
-    data = _data_keys(prepared, keys)
+    data = prepared.resolved.base.data_keys(keys)
     for lookup, candidates in results.pairs():
         confirmed, needed = _confirmed(lookup) & ~_among(lookup, results, changed), needs_file(candidates, lookup)
         countable = candidates.exact & confirmed
@@ -211,8 +202,7 @@ def _counts_of_set(
     is_any = top is not None and top.is_any
     fresh = is_any or not (uncounted or results.whole_files or changed)
     fresh = fresh and not any(map(is_tested_elsewhere, lookups))
-    mergeable = request.summaries if top is None else frozenset(key.lower() for key in keys)
-    if fresh and not by_partition and is_merged(lookups, data, mergeable, top):
+    if fresh and not by_partition and is_merged(lookups, data, request.mergeable, top):
         try:
             merged = _merged(spark, lookups, data[0], matching, top, aggregates)
             typed = merged.set_column(0, schema.field(0), merged[0].cast(schema.field(0).type))
